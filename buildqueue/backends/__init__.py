@@ -1,0 +1,1 @@
+"""The outside world: archives, processes, builders and runtimes. No Django here."""

@@ -1,0 +1,75 @@
+"""`manage.py runworker`: parse, look whether the database is fit, work."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from ... import conf
+from ...queue import handlers
+from ...worker import preflight
+from ...worker.options import WorkerOptions
+from ...worker.supervisor import Supervisor
+
+
+class Command(BaseCommand):
+    """Runs jobs until told to stop."""
+
+    help = (
+        "Runs jobs, each in a process of its own, until told to stop. TERM or Ctrl-C "
+        "lets the running jobs finish; a second one hands them back at once."
+    )
+    requires_system_checks = ["buildqueue"]
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take the worker's choices; what is not given comes from the settings."""
+        now = conf.get()
+        add = parser.add_argument
+        add("--queues", default="", help="Comma-separated names; all when left out.")
+        add("--slots", type=int, default=now.slots, help="How many jobs run at once.")
+        add("--poll-interval", type=float, help="Seconds between two looks for jobs.")
+        add("--max-jobs", type=int, help="Stop after starting this many jobs.")
+        add("--burst", action="store_true", help="Stop when no job is due.")
+        add("--drain", type=float, help="Seconds that running jobs get at a stop.")
+        add("--no-duties", action="store_true", help="No rescue and maintenance.")
+        add("--show-output", action="store_true", help="Print what the jobs print.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Work; the exit code is 0 after an orderly stop."""
+        if options["slots"] < 1:
+            raise CommandError("--slots must be 1 or more.")
+        queues = tuple(filter(None, map(str.strip, options["queues"].split(","))))
+        drain = options["drain"]
+        chosen = WorkerOptions(
+            queues=queues,
+            slots=options["slots"],
+            poll_seconds=options["poll_interval"],
+            max_jobs=options["max_jobs"],
+            burst=options["burst"],
+            duties=not options["no_duties"],
+            drain_seconds=conf.get().drain_seconds if drain is None else drain,
+            show_output=options["show_output"],
+        )
+        try:
+            preflight.check()
+        except preflight.CannotWork as error:
+            raise CommandError(str(error)) from None
+        self._introduce(chosen)
+        if code := Supervisor(chosen).run():
+            sys.exit(code)
+
+    def _introduce(self, chosen: WorkerOptions) -> None:
+        if not logging.getLogger("buildqueue").hasHandlers():
+            logging.basicConfig(
+                level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+            )
+        queues = ", ".join(chosen.queues) or "all queues"
+        kinds = ", ".join(handlers.kinds()) or "none; is there a jobs.py?"
+        self.stdout.write(f"buildqueue worker: {queues}, {chosen.slots} slots")
+        self.stdout.write(f"kinds: {kinds}")
+        self.stdout.write("stop with Ctrl-C; press it twice to stop at once")
+        self.stdout.flush()

@@ -1,0 +1,558 @@
+"""Creates every table with its checks and indexes."""
+
+from __future__ import annotations
+
+import buildqueue.models.expressions
+import buildqueue.models.keys
+import django.contrib.postgres.fields
+import django.contrib.postgres.functions
+import django.db.models.deletion
+import django.db.models.fields.json
+import django.db.models.functions.comparison
+import django.db.models.functions.datetime
+import uuid
+from django.conf import settings
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+
+    initial = True
+
+    dependencies = [
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+    ]
+
+    operations = [
+        # The order of arrival: a sequence of our own, because Django knows identity
+        # columns only as primary keys.
+        migrations.RunSQL(
+            "CREATE SEQUENCE buildqueue_job_seq AS bigint",
+            "DROP SEQUENCE buildqueue_job_seq",
+        ),
+        migrations.CreateModel(
+            name='Agent',
+            fields=[
+                ('id', models.UUIDField(db_default=django.contrib.postgres.functions.RandomUUID(), default=uuid.uuid4, primary_key=True, serialize=False)),
+                ('name', models.CharField(db_collation='C', max_length=128)),
+                ('display_name', models.TextField(blank=True, null=True)),
+                ('description', models.TextField(blank=True, null=True)),
+                ('owner_id', models.CharField(db_collation='C', max_length=100, verbose_name='owner')),
+                ('url', models.TextField(blank=True, help_text='Its one address for life.', null=True)),
+                ('transport_path', models.TextField(blank=True, null=True)),
+                ('version', models.CharField(db_default='1.0.0', max_length=50)),
+                ('capabilities', models.JSONField(db_default=models.Value({}, models.JSONField()))),
+                ('skills', models.JSONField(db_default=models.Value([], models.JSONField()))),
+                ('security', models.JSONField(db_default=models.Value({}, models.JSONField()))),
+                ('tags', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=100), blank=True, db_default=models.Value([]), size=None)),
+                ('metadata', models.JSONField(db_default=models.Value({}, models.JSONField()))),
+                ('secrets_env', models.JSONField(db_default=models.Value({}, models.JSONField()), help_text='Name to ciphertext, never clear text.')),
+                ('status', models.CharField(choices=[('registered', 'registered'), ('deploying', 'deploying'), ('running', 'running'), ('failed', 'failed'), ('stopped', 'stopped')], db_default='registered', max_length=20)),
+                ('image', models.TextField(blank=True, null=True)),
+                ('is_public', models.BooleanField(db_default=False)),
+                ('writable', models.BooleanField(db_default=False)),
+                ('writable_path', models.CharField(blank=True, max_length=255, null=True)),
+                ('deleted_at', models.DateTimeField(blank=True, null=True)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ('updated_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+            ],
+            options={
+                'verbose_name': 'agent',
+                'verbose_name_plural': 'agents',
+                'permissions': [('deploy_agent', 'Can upload and deploy agents'), ('stop_agent', 'Can stop agents')],
+                'indexes': [models.Index(fields=['status'], name='agents_status'), models.Index(fields=['-created_at'], name='agents_newest')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('status__in', ['registered', 'deploying', 'running', 'failed', 'stopped'])), name='chk_agents_status'), models.CheckConstraint(condition=models.Q(('name', ''), _negated=True), name='chk_agents_name'), models.UniqueConstraint(condition=models.Q(('deleted_at__isnull', True)), fields=('owner_id', 'name'), name='agents_owner_name_active_uniq')],
+            },
+        ),
+        migrations.CreateModel(
+            name='AgentBuild',
+            fields=[
+                ('id', models.UUIDField(db_default=django.contrib.postgres.functions.RandomUUID(), default=uuid.uuid4, primary_key=True, serialize=False)),
+                ('github_url', models.TextField(blank=True, null=True)),
+                ('commit_hash', models.CharField(blank=True, max_length=64, null=True)),
+                ('version_tag', models.CharField(max_length=128)),
+                ('image_reference', models.TextField(db_default='')),
+                ('status', models.CharField(choices=[('queued', 'queued'), ('building', 'building'), ('success', 'success'), ('failed', 'failed')], db_default='queued', max_length=20)),
+                ('logs_url', models.TextField(blank=True, null=True)),
+                ('logs', models.TextField(blank=True, null=True)),
+                ('k8s_job_name', models.CharField(blank=True, max_length=255, null=True)),
+                ('triggered_by', models.CharField(blank=True, db_collation='C', max_length=100, null=True)),
+                ('source_key', models.TextField(blank=True, help_text="The source's name in the source storage.", null=True)),
+                ('source_sha256', models.CharField(blank=True, max_length=64, null=True)),
+                ('phase', models.CharField(blank=True, help_text='The step it is or was in.', max_length=40, null=True)),
+                ('error_code', models.CharField(blank=True, max_length=100, null=True)),
+                ('error_msg', models.TextField(blank=True, null=True)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ('updated_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ('completed_at', models.DateTimeField(blank=True, null=True)),
+                ('agent', buildqueue.models.keys.OwnedBy(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='builds', to='buildqueue.agent')),
+            ],
+            options={
+                'verbose_name': 'build',
+                'verbose_name_plural': 'builds',
+                'default_permissions': ('view',),
+            },
+        ),
+        migrations.CreateModel(
+            name='AgentVersion',
+            fields=[
+                ('id', models.UUIDField(db_default=django.contrib.postgres.functions.RandomUUID(), default=uuid.uuid4, primary_key=True, serialize=False)),
+                ('version', models.CharField(max_length=50)),
+                ('image_tag', models.TextField(db_default='')),
+                ('changelog', models.TextField(blank=True, null=True)),
+                ('is_active', models.BooleanField(db_default=False)),
+                ('status', models.CharField(choices=[('building', 'building'), ('pushed', 'pushed'), ('active', 'active'), ('archived', 'archived')], db_default='active', max_length=20)),
+                ('can_rollback', models.BooleanField(db_default=False)),
+                ('previous_version', models.CharField(blank=True, max_length=50, null=True)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ('agent', buildqueue.models.keys.OwnedBy(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='versions', to='buildqueue.agent')),
+                ('build', models.ForeignKey(blank=True, db_constraint=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='buildqueue.agentbuild')),
+            ],
+            options={
+                'verbose_name': 'version',
+                'verbose_name_plural': 'versions',
+                'default_permissions': ('view',),
+            },
+        ),
+        migrations.AddField(
+            model_name='agentbuild',
+            name='version',
+            field=models.ForeignKey(blank=True, db_constraint=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='buildqueue.agentversion'),
+        ),
+        migrations.CreateModel(
+            name='ApiToken',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('name', models.CharField(help_text='What it is used for.', max_length=100)),
+                ('prefix', models.CharField(editable=False, help_text='Its first letters, to tell it by.', max_length=16)),
+                ('digest', models.CharField(editable=False, max_length=64, unique=True)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ('expires_at', models.DateTimeField(blank=True, null=True)),
+                ('revoked_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('last_used_at', models.DateTimeField(editable=False, null=True)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='buildqueue_tokens', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'verbose_name': 'API token',
+                'verbose_name_plural': 'API tokens',
+            },
+        ),
+        migrations.CreateModel(
+            name='BuildJob',
+            fields=[
+                ('id', models.UUIDField(db_default=django.contrib.postgres.functions.RandomUUID(), default=uuid.uuid4, primary_key=True, serialize=False)),
+                ('seq', models.BigIntegerField(db_default=buildqueue.models.expressions.NextValue('buildqueue_job_seq'), editable=False, help_text='Ties are broken by the order of arrival.', verbose_name='sequence')),
+                ('kind', models.GeneratedField(db_persist=True, expression=django.db.models.functions.comparison.Coalesce(django.db.models.fields.json.KeyTextTransform('kind', 'payload'), models.Value('', models.TextField())), output_field=models.CharField(db_collation='C', max_length=100))),
+                ('queue', models.CharField(db_collation='C', db_default='default', max_length=100)),
+                ('priority', models.SmallIntegerField(db_default=0, help_text='-100 to 100; the higher the sooner.')),
+                ('owner_id', models.CharField(db_collation='C', db_default='', help_text='Who enqueued it.', max_length=100, verbose_name='owner')),
+                ('serial_key', models.CharField(blank=True, db_collation='C', help_text='At most one job with this key runs at a time.', max_length=200, null=True)),
+                ('dedupe_key', models.CharField(blank=True, db_collation='C', help_text='At most one open job with this key exists.', max_length=200, null=True)),
+                ('requires', models.CharField(blank=True, db_collation='C', help_text='A capability that the worker must have, such as host:<id>.', max_length=200, null=True)),
+                ('payload', models.JSONField()),
+                ('status', models.CharField(choices=[('pending', 'pending'), ('scheduled', 'scheduled'), ('in_progress', 'in progress'), ('waiting_input', 'waiting for input'), ('waiting_approval', 'waiting for approval'), ('waiting_children', 'waiting for children'), ('paused', 'paused'), ('done', 'done'), ('failed', 'failed'), ('cancelled', 'cancelled')], db_default='pending', max_length=20)),
+                ('held', models.BooleanField(db_default=False)),
+                ('attempt', models.IntegerField(db_default=0, help_text='How often claimed.')),
+                ('failures', models.IntegerField(db_default=0)),
+                ('crashes', models.IntegerField(db_default=0)),
+                ('max_attempts', models.IntegerField(db_default=3)),
+                ('due_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('lease_id', models.UUIDField(editable=False, null=True)),
+                ('lease_until', models.DateTimeField(editable=False, null=True)),
+                ('slot', models.UUIDField(editable=False, null=True)),
+                ('worker', models.UUIDField(editable=False, null=True)),
+                ('trace_context', models.JSONField(blank=True, null=True)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ('first_started_at', models.DateTimeField(editable=False, null=True)),
+                ('picked_at', models.DateTimeField(editable=False, null=True)),
+                ('completed_at', models.DateTimeField(editable=False, null=True)),
+                ('error_code', models.CharField(editable=False, max_length=100, null=True)),
+                ('error_msg', models.TextField(editable=False, null=True)),
+                ('result', models.JSONField(editable=False, null=True)),
+                ('hook_pending', models.BooleanField(db_default=False, editable=False, help_text='The final hook raised and is tried again by a duty.')),
+                ('agent', buildqueue.models.keys.TargetKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='jobs', to='buildqueue.agent')),
+                ('parent', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='children', to='buildqueue.buildjob')),
+            ],
+            options={
+                'verbose_name': 'job',
+                'verbose_name_plural': 'jobs',
+                'permissions': [('retry_buildjob', 'Can retry jobs'), ('cancel_buildjob', 'Can cancel jobs'), ('release_buildjob', 'Can release jobs from their worker'), ('force_fail_buildjob', 'Can declare jobs failed'), ('view_payload', 'Can see the payload of jobs'), ('view_log', 'Can see the log of jobs')],
+                'default_permissions': ('add', 'change', 'view'),
+            },
+        ),
+        migrations.AddField(
+            model_name='agentbuild',
+            name='job',
+            field=models.ForeignKey(blank=True, db_constraint=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='agent_builds', to='buildqueue.buildjob'),
+        ),
+        migrations.CreateModel(
+            name='JobEvent',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('run', models.UUIDField(null=True)),
+                ('attempt', models.IntegerField(db_default=0)),
+                ('kind', models.CharField(max_length=40)),
+                ('title', models.CharField(db_default='', max_length=200)),
+                ('detail', models.JSONField(db_default=models.Value({}, models.JSONField()))),
+                ('actor', models.CharField(db_default='', max_length=150)),
+                ('actor_id', models.CharField(db_default='', max_length=100)),
+                ('reason', models.TextField(db_default='')),
+                ('created_at', models.DateTimeField(db_default=buildqueue.models.expressions.ClockTimestamp())),
+                ('job', buildqueue.models.keys.OwnedBy(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='events', to='buildqueue.buildjob')),
+            ],
+            options={
+                'verbose_name': 'event',
+                'verbose_name_plural': 'events',
+                'default_permissions': ('view',),
+            },
+        ),
+        migrations.CreateModel(
+            name='JobRun',
+            fields=[
+                ('id', models.UUIDField(help_text="The lease's id.", primary_key=True, serialize=False)),
+                ('attempt', models.IntegerField()),
+                ('worker', models.UUIDField(db_index=True)),
+                ('slot', models.UUIDField()),
+                ('pid', models.IntegerField(null=True)),
+                ('owner_id', models.CharField(db_collation='C', db_default='', max_length=100)),
+                ('serial_key', models.CharField(db_collation='C', max_length=200, null=True)),
+                ('started_at', models.DateTimeField(db_default=buildqueue.models.expressions.ClockTimestamp())),
+                ('ended_at', models.DateTimeField(null=True)),
+                ('expires_at', models.DateTimeField(help_text='When a run without a lease counts as dead at the latest.', null=True)),
+                ('outcome', models.CharField(choices=[('succeeded', 'succeeded'), ('failed', 'failed'), ('interrupted', 'interrupted'), ('lost', 'lost'), ('crashed', 'crashed'), ('timed_out', 'timed out'), ('released', 'released'), ('waiting', 'waiting')], max_length=20, null=True)),
+                ('exit_code', models.IntegerField(null=True)),
+                ('exit_signal', models.IntegerField(null=True)),
+                ('error_code', models.CharField(max_length=100, null=True)),
+                ('error_msg', models.TextField(null=True)),
+                ('traceback', models.TextField(null=True)),
+                ('peak_memory_bytes', models.BigIntegerField(null=True)),
+                ('cpu_seconds', models.FloatField(null=True)),
+                ('job', buildqueue.models.keys.OwnedBy(db_constraint=False, on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='buildqueue.buildjob')),
+            ],
+            options={
+                'verbose_name': 'run',
+                'verbose_name_plural': 'runs',
+                'default_permissions': ('view',),
+            },
+        ),
+        migrations.CreateModel(
+            name='LogChunk',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('job_id', models.UUIDField()),
+                ('run_id', models.UUIDField()),
+                ('attempt', models.IntegerField()),
+                ('seq', models.IntegerField()),
+                ('stream', models.CharField(choices=[('stdout', 'stdout'), ('stderr', 'stderr'), ('system', 'system')], max_length=10)),
+                ('text', models.TextField()),
+                ('created_at', models.DateTimeField(db_default=buildqueue.models.expressions.ClockTimestamp())),
+            ],
+            options={
+                'verbose_name': 'log chunk',
+                'verbose_name_plural': 'log chunks',
+                'default_permissions': ('view',),
+                'indexes': [models.Index(fields=['job_id', 'attempt', 'seq'], name='log_chunks_read')],
+                'constraints': [models.UniqueConstraint(fields=('run_id', 'seq'), name='log_chunks_once'), models.CheckConstraint(condition=models.Q(('stream__in', ['stdout', 'stderr', 'system'])), name='chk_log_chunks_stream'), models.CheckConstraint(condition=models.Q(('seq__gte', 1)), name='chk_log_chunks_seq')],
+            },
+        ),
+        migrations.CreateModel(
+            name='McpConnector',
+            fields=[
+                ('id', models.UUIDField(db_default=django.contrib.postgres.functions.RandomUUID(), default=uuid.uuid4, primary_key=True, serialize=False)),
+                ('provider_type', models.CharField(choices=[('composio', 'Composio'), ('mcp_server', 'MCP server')], max_length=20)),
+                ('owner_id', models.CharField(blank=True, db_collation='C', max_length=100, null=True, verbose_name='owner')),
+                ('name', models.CharField(db_collation='C', max_length=128)),
+                ('display_name', models.TextField(blank=True, null=True)),
+                ('logo_url', models.TextField(blank=True, null=True)),
+                ('description', models.TextField(blank=True, null=True)),
+                ('auth_config_id', models.TextField(blank=True, null=True)),
+                ('auth_scheme', models.CharField(db_default='OAUTH2', max_length=50)),
+                ('use_composio_managed', models.BooleanField(db_default=False)),
+                ('url', models.TextField(blank=True, null=True)),
+                ('transport', models.CharField(db_default='streamable_http', max_length=50)),
+                ('auth_type', models.CharField(choices=[('none', 'none'), ('bearer', 'bearer token'), ('basic', 'basic'), ('oauth2', 'OAuth 2'), ('url_param', 'URL parameter')], db_default='none', max_length=20)),
+                ('url_param_name', models.CharField(blank=True, max_length=100, null=True)),
+                ('credential_header_name', models.CharField(db_default='Authorization', max_length=100)),
+                ('headers', models.JSONField(db_default=models.Value({}, models.JSONField()))),
+                ('is_active', models.BooleanField(db_default=True)),
+                ('oauth_client_id', models.TextField(blank=True, null=True)),
+                ('oauth_client_secret', models.TextField(blank=True, help_text='Ciphertext, never clear text.', null=True)),
+                ('oauth_authorize_url', models.TextField(blank=True, null=True)),
+                ('oauth_token_url', models.TextField(blank=True, null=True)),
+                ('oauth_scopes', models.TextField(blank=True, null=True)),
+                ('source_kind', models.CharField(choices=[('external_url', 'external URL'), ('uploaded_build', 'uploaded build')], db_default='external_url', max_length=20)),
+                ('build_status', models.CharField(blank=True, choices=[('pending', 'pending'), ('building', 'building'), ('running', 'running'), ('failed', 'failed')], max_length=20, null=True)),
+                ('build_secrets_env', models.JSONField(db_default=models.Value({}, models.JSONField()), help_text='Name to ciphertext, never clear text.')),
+                ('container_image_tag', models.TextField(blank=True, null=True)),
+                ('setup_status', models.CharField(blank=True, choices=[('pending', 'pending'), ('active', 'active'), ('failed', 'failed')], max_length=20, null=True)),
+                ('setup_error', models.TextField(blank=True, null=True)),
+                ('deleted_at', models.DateTimeField(blank=True, null=True)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ('updated_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+            ],
+            options={
+                'verbose_name': 'connector',
+                'verbose_name_plural': 'connectors',
+                'indexes': [models.Index(fields=['owner_id'], name='connectors_owner'), models.Index(fields=['provider_type'], name='connectors_provider'), models.Index(condition=models.Q(('is_active', True)), fields=['id'], name='connectors_active')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('provider_type__in', ['composio', 'mcp_server'])), name='chk_connectors_provider'), models.CheckConstraint(condition=models.Q(('source_kind__in', ['external_url', 'uploaded_build'])), name='chk_connectors_source'), models.CheckConstraint(condition=models.Q(('auth_type__in', ['none', 'bearer', 'basic', 'oauth2', 'url_param'])), name='chk_connectors_auth'), models.CheckConstraint(condition=models.Q(('build_status__isnull', True), ('build_status__in', ['pending', 'building', 'running', 'failed']), _connector='OR'), name='chk_connectors_build_status'), models.CheckConstraint(condition=models.Q(('setup_status__isnull', True), ('setup_status__in', ['pending', 'active', 'failed']), _connector='OR'), name='chk_connectors_setup_status'), models.CheckConstraint(condition=models.Q(models.Q(('auth_config_id__isnull', False), ('provider_type', 'composio'), ('url__isnull', True)), models.Q(('provider_type', 'mcp_server'), ('source_kind', 'external_url'), ('url__isnull', False)), models.Q(('auth_config_id__isnull', True), ('provider_type', 'mcp_server'), ('source_kind', 'uploaded_build'), models.Q(('build_status__in', ['pending', 'building', 'failed']), models.Q(('build_status', 'running'), ('url__isnull', False)), _connector='OR'), ('build_status__isnull', False)), _connector='OR'), name='chk_connectors_provider_fields'), models.UniqueConstraint(condition=models.Q(('deleted_at__isnull', True), ('owner_id__isnull', False)), fields=('name', 'owner_id'), name='connectors_owner_name_uniq'), models.UniqueConstraint(condition=models.Q(('deleted_at__isnull', True), ('owner_id__isnull', True)), fields=('name',), name='connectors_name_uniq')],
+            },
+        ),
+        migrations.AddField(
+            model_name='buildjob',
+            name='connector',
+            field=buildqueue.models.keys.TargetKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='jobs', to='buildqueue.mcpconnector'),
+        ),
+        migrations.CreateModel(
+            name='McpConnectorBuild',
+            fields=[
+                ('id', models.UUIDField(db_default=django.contrib.postgres.functions.RandomUUID(), default=uuid.uuid4, primary_key=True, serialize=False)),
+                ('owner_id', models.CharField(db_collation='C', max_length=100)),
+                ('version_tag', models.CharField(max_length=128)),
+                ('github_url', models.TextField(blank=True, null=True)),
+                ('source_key', models.TextField(blank=True, null=True)),
+                ('image_tag', models.TextField(blank=True, null=True)),
+                ('detected_runtime', models.CharField(blank=True, max_length=20, null=True)),
+                ('status', models.CharField(choices=[('pending', 'pending'), ('building', 'building'), ('success', 'success'), ('failed', 'failed')], db_default='pending', max_length=20)),
+                ('phase', models.CharField(blank=True, max_length=40, null=True)),
+                ('error_code', models.CharField(blank=True, max_length=100, null=True)),
+                ('error_msg', models.TextField(blank=True, null=True)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ('updated_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ('completed_at', models.DateTimeField(blank=True, null=True)),
+                ('connector', buildqueue.models.keys.OwnedBy(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='builds', to='buildqueue.mcpconnector')),
+                ('job', models.ForeignKey(blank=True, db_constraint=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='connector_builds', to='buildqueue.buildjob')),
+            ],
+            options={
+                'verbose_name': 'connector build',
+                'verbose_name_plural': 'connector builds',
+                'default_permissions': ('view',),
+            },
+        ),
+        migrations.CreateModel(
+            name='Worker',
+            fields=[
+                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ('host', models.CharField(max_length=255)),
+                ('pid', models.IntegerField()),
+                ('kind', models.CharField(choices=[('standalone', 'standalone'), ('embedded', 'embedded')], db_default='standalone', max_length=20)),
+                ('queues', models.JSONField(default=list, help_text='Empty: all queues.')),
+                ('capabilities', models.JSONField(default=list)),
+                ('slots', models.IntegerField()),
+                ('busy', models.IntegerField(db_default=0)),
+                ('version', models.CharField(max_length=50)),
+                ('status', models.CharField(choices=[('running', 'running'), ('draining', 'draining'), ('stopped', 'stopped'), ('lost', 'lost')], db_default='running', max_length=20)),
+                ('direct', models.BooleanField(db_default=False, help_text='Has a connection of its own, past any pooler.')),
+                ('server_started_at', models.DateTimeField(null=True)),
+                ('started_at', models.DateTimeField(db_default=buildqueue.models.expressions.ClockTimestamp())),
+                ('heartbeat_at', models.DateTimeField(db_default=buildqueue.models.expressions.ClockTimestamp())),
+                ('stopped_at', models.DateTimeField(null=True)),
+            ],
+            options={
+                'verbose_name': 'worker',
+                'verbose_name_plural': 'workers',
+                'default_permissions': ('view',),
+                'indexes': [models.Index(condition=models.Q(('status__in', ['running', 'draining'])), fields=['heartbeat_at'], name='workers_alive')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('status__in', ['running', 'draining', 'stopped', 'lost'])), name='chk_workers_status'), models.CheckConstraint(condition=models.Q(('busy__gte', 0), ('slots__gte', 1)), name='chk_workers_slots')],
+            },
+        ),
+        migrations.CreateModel(
+            name='AgentDeployment',
+            fields=[
+                ('id', models.UUIDField(db_default=django.contrib.postgres.functions.RandomUUID(), default=uuid.uuid4, primary_key=True, serialize=False)),
+                ('namespace', models.CharField(db_default='nasiko-agents', max_length=255)),
+                ('replicas', models.SmallIntegerField(db_default=1)),
+                ('status', models.CharField(choices=[('starting', 'starting'), ('running', 'running'), ('stopped', 'stopped'), ('failed', 'failed'), ('crashed', 'crashed')], db_default='starting', max_length=20)),
+                ('service_url', models.TextField(blank=True, null=True)),
+                ('k8s_deployment_name', models.CharField(blank=True, max_length=255, null=True)),
+                ('owner_id', models.CharField(blank=True, db_collation='C', max_length=100, null=True)),
+                ('spec_ports', django.contrib.postgres.fields.ArrayField(base_field=models.IntegerField(), blank=True, db_default=models.Value([8000]), size=None)),
+                ('spec_image', models.TextField(blank=True, null=True)),
+                ('runtime', models.CharField(db_default='local', help_text='The backend that runs it.', max_length=50)),
+                ('host', models.CharField(blank=True, help_text='The machine it runs on, where the backend is bound to one.', max_length=100, null=True)),
+                ('pod_name', models.CharField(blank=True, max_length=255, null=True)),
+                ('crash_reason', models.TextField(blank=True, null=True)),
+                ('restart_count', models.IntegerField(db_default=0)),
+                ('crashed_at', models.DateTimeField(blank=True, null=True)),
+                ('last_logs', models.TextField(blank=True, null=True)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ('updated_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False, null=True)),
+                ('agent', buildqueue.models.keys.OwnedBy(db_constraint=False, on_delete=django.db.models.deletion.PROTECT, related_name='deployments', to='buildqueue.agent')),
+                ('build', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='deployments', to='buildqueue.agentbuild')),
+            ],
+            options={
+                'verbose_name': 'deployment',
+                'verbose_name_plural': 'deployments',
+                'default_permissions': ('view',),
+                'indexes': [models.Index(fields=['owner_id', '-created_at'], name='deployments_owner')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('status__in', ['starting', 'running', 'stopped', 'failed', 'crashed'])), name='chk_agent_deployments_status'), models.CheckConstraint(condition=models.Q(('replicas__gte', 0), ('restart_count__gte', 0)), name='chk_agent_deployments_counts'), models.UniqueConstraint(condition=models.Q(('status', 'running')), fields=('agent',), name='agent_deployments_one_running')],
+            },
+        ),
+        migrations.AddIndex(
+            model_name='agentversion',
+            index=models.Index(fields=['agent', 'status'], name='agent_versions_status'),
+        ),
+        migrations.AddConstraint(
+            model_name='agentversion',
+            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['building', 'pushed', 'active', 'archived'])), name='chk_agent_versions_status'),
+        ),
+        migrations.AddConstraint(
+            model_name='agentversion',
+            constraint=models.CheckConstraint(condition=models.Q(('is_active', False), ('status', 'active'), _connector='OR'), name='chk_agent_versions_active'),
+        ),
+        migrations.AddConstraint(
+            model_name='agentversion',
+            constraint=models.CheckConstraint(condition=models.Q(('version__regex', '^(0|[1-9]\\d*)(\\.(0|[1-9]\\d*)){2}$')), name='chk_agent_versions_semver'),
+        ),
+        migrations.AddConstraint(
+            model_name='agentversion',
+            constraint=models.UniqueConstraint(fields=('agent', 'version'), name='agent_versions_uniq'),
+        ),
+        migrations.AddConstraint(
+            model_name='agentversion',
+            constraint=models.UniqueConstraint(condition=models.Q(('is_active', True)), fields=('agent',), name='agent_versions_one_active'),
+        ),
+        migrations.AddIndex(
+            model_name='agentbuild',
+            index=models.Index(fields=['agent', '-created_at'], name='agent_builds_newest'),
+        ),
+        migrations.AddIndex(
+            model_name='agentbuild',
+            index=models.Index(condition=models.Q(('status', 'queued')), fields=['created_at'], name='agent_builds_queued'),
+        ),
+        migrations.AddConstraint(
+            model_name='agentbuild',
+            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['queued', 'building', 'success', 'failed'])), name='chk_agent_builds_status'),
+        ),
+        migrations.AddConstraint(
+            model_name='agentbuild',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('completed_at__isnull', False), ('status__in', ['success', 'failed'])), models.Q(('completed_at__isnull', True), ('status__in', ['queued', 'building'])), _connector='OR'), name='chk_agent_builds_completed'),
+        ),
+        migrations.AddIndex(
+            model_name='jobevent',
+            index=models.Index(fields=['job', 'id'], name='job_events_timeline'),
+        ),
+        migrations.AddIndex(
+            model_name='jobrun',
+            index=models.Index(condition=models.Q(('ended_at__isnull', True)), fields=['slot'], name='job_runs_open'),
+        ),
+        migrations.AddConstraint(
+            model_name='jobrun',
+            constraint=models.CheckConstraint(condition=models.Q(('outcome__isnull', True), ('outcome__in', ['succeeded', 'failed', 'interrupted', 'lost', 'crashed', 'timed_out', 'released', 'waiting']), _connector='OR'), name='chk_job_runs_outcome'),
+        ),
+        migrations.AddConstraint(
+            model_name='jobrun',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', True), ('outcome__isnull', True)), models.Q(('ended_at__isnull', False), ('outcome__isnull', False)), _connector='OR'), name='chk_job_runs_ended'),
+        ),
+        migrations.AddConstraint(
+            model_name='jobrun',
+            constraint=models.CheckConstraint(condition=models.Q(('attempt__gte', 1)), name='chk_job_runs_attempt'),
+        ),
+        migrations.AddConstraint(
+            model_name='jobrun',
+            constraint=models.UniqueConstraint(condition=models.Q(('ended_at__isnull', True), ('serial_key__isnull', False)), fields=('serial_key',), name='job_runs_one_open_per_key'),
+        ),
+        migrations.AddIndex(
+            model_name='buildjob',
+            index=models.Index(models.F('queue'), models.OrderBy(models.F('priority'), descending=True), models.F('due_at'), models.F('seq'), condition=models.Q(('held', False), ('status', 'pending')), name='build_jobs_work_queue'),
+        ),
+        migrations.AddIndex(
+            model_name='buildjob',
+            index=models.Index(condition=models.Q(('status', 'scheduled')), fields=['due_at'], name='build_jobs_scheduled'),
+        ),
+        migrations.AddIndex(
+            model_name='buildjob',
+            index=models.Index(condition=models.Q(('status', 'in_progress')), fields=['lease_until'], name='build_jobs_leases'),
+        ),
+        migrations.AddIndex(
+            model_name='buildjob',
+            index=models.Index(condition=models.Q(('status', 'in_progress')), fields=['slot'], name='build_jobs_slots'),
+        ),
+        migrations.AddIndex(
+            model_name='buildjob',
+            index=models.Index(condition=models.Q(('completed_at__isnull', True), ('serial_key__isnull', False)), fields=['serial_key', 'seq'], name='build_jobs_serial'),
+        ),
+        migrations.AddIndex(
+            model_name='buildjob',
+            index=models.Index(condition=models.Q(('connector__isnull', False)), fields=['connector'], name='idx_build_jobs_connector'),
+        ),
+        migrations.AddIndex(
+            model_name='buildjob',
+            index=models.Index(condition=models.Q(('agent__isnull', False)), fields=['agent'], name='idx_build_jobs_agent'),
+        ),
+        migrations.AddIndex(
+            model_name='buildjob',
+            index=models.Index(condition=models.Q(('parent__isnull', False)), fields=['parent'], name='build_jobs_children'),
+        ),
+        migrations.AddIndex(
+            model_name='buildjob',
+            index=models.Index(condition=models.Q(('hook_pending', True)), fields=['id'], name='build_jobs_hooks'),
+        ),
+        migrations.AddIndex(
+            model_name='buildjob',
+            index=models.Index(fields=['owner_id', '-created_at'], name='build_jobs_owner'),
+        ),
+        migrations.AddIndex(
+            model_name='buildjob',
+            index=models.Index(models.OrderBy(models.F('created_at'), descending=True), models.OrderBy(models.F('id'), descending=True), name='build_jobs_newest'),
+        ),
+        migrations.AddIndex(
+            model_name='buildjob',
+            index=models.Index(models.F('status'), models.OrderBy(models.F('created_at'), descending=True), models.OrderBy(models.F('id'), descending=True), condition=models.Q(('status__in', ['cancelled', 'done', 'failed'])), name='build_jobs_ended'),
+        ),
+        migrations.AddConstraint(
+            model_name='buildjob',
+            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['pending', 'scheduled', 'in_progress', 'waiting_input', 'waiting_approval', 'waiting_children', 'paused', 'done', 'failed', 'cancelled'])), name='chk_build_jobs_status'),
+        ),
+        migrations.AddConstraint(
+            model_name='buildjob',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('agent__isnull', True), ('connector__isnull', True), _connector='OR'), models.Q(models.Q(('kind__in', ['Clone', 'GithubClone', 'McpServerUpload', 'Rollback', 'StandaloneBuild', 'Update', 'Upload', 'clone', 'github_clone', 'mcp_server_upload', 'rollback', 'standalone_build', 'update', 'upload']), _negated=True), ('agent__isnull', False), ('connector__isnull', False), _connector='OR')), name='chk_build_jobs_one_target'),
+        ),
+        migrations.AddConstraint(
+            model_name='buildjob',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('completed_at__isnull', False), ('status__in', ['cancelled', 'done', 'failed'])), models.Q(models.Q(('status__in', ['cancelled', 'done', 'failed']), _negated=True), ('completed_at__isnull', True)), _connector='OR'), name='chk_build_jobs_completed'),
+        ),
+        migrations.AddConstraint(
+            model_name='buildjob',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('lease_id__isnull', False), ('lease_until__isnull', False), ('picked_at__isnull', False), ('status', 'in_progress')), models.Q(models.Q(('status', 'in_progress'), _negated=True), ('lease_id__isnull', True), ('lease_until__isnull', True)), _connector='OR'), name='chk_build_jobs_lease'),
+        ),
+        migrations.AddConstraint(
+            model_name='buildjob',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status__in', ['pending', 'scheduled']), _negated=True), ('picked_at__isnull', True), _connector='OR'), name='chk_build_jobs_picked'),
+        ),
+        migrations.AddConstraint(
+            model_name='buildjob',
+            constraint=models.CheckConstraint(condition=models.Q(('priority__gte', -100), ('priority__lte', 100)), name='chk_build_jobs_priority'),
+        ),
+        migrations.AddConstraint(
+            model_name='buildjob',
+            constraint=models.CheckConstraint(condition=models.Q(('attempt__gte', 0), ('crashes__gte', 0), ('failures__gte', 0), ('max_attempts__gte', 1)), name='chk_build_jobs_counts'),
+        ),
+        migrations.AddConstraint(
+            model_name='buildjob',
+            constraint=models.CheckConstraint(condition=models.Q(('payload__isnull', False), models.Q(('queue', ''), _negated=True)), name='chk_build_jobs_payload'),
+        ),
+        migrations.AddConstraint(
+            model_name='buildjob',
+            constraint=models.UniqueConstraint(condition=models.Q(('dedupe_key__isnull', False), ('completed_at__isnull', True)), fields=('dedupe_key',), name='build_jobs_one_open_per_key'),
+        ),
+        migrations.AddConstraint(
+            model_name='buildjob',
+            constraint=models.UniqueConstraint(condition=models.Q(('lease_id__isnull', False)), fields=('lease_id',), name='build_jobs_one_lease'),
+        ),
+        migrations.AddIndex(
+            model_name='mcpconnectorbuild',
+            index=models.Index(fields=['connector', '-created_at'], name='connector_builds_newest'),
+        ),
+        migrations.AddConstraint(
+            model_name='mcpconnectorbuild',
+            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['pending', 'building', 'success', 'failed'])), name='chk_connector_builds_status'),
+        ),
+        migrations.AddConstraint(
+            model_name='mcpconnectorbuild',
+            constraint=models.CheckConstraint(condition=models.Q(('detected_runtime__isnull', True), ('detected_runtime__in', ['python', 'node', 'unknown']), _connector='OR'), name='chk_connector_builds_runtime'),
+        ),
+        migrations.AddConstraint(
+            model_name='mcpconnectorbuild',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('completed_at__isnull', False), ('status__in', ['success', 'failed'])), models.Q(('completed_at__isnull', True), ('status__in', ['pending', 'building'])), _connector='OR'), name='chk_connector_builds_completed'),
+        ),
+    ]

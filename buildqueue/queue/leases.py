@@ -1,0 +1,63 @@
+"""Who may write a running job? The holder of its lease, until a moment.
+
+A lease is a UUID made by the claim and an end on the database's clock. Every write of a
+worker carries it in the WHERE (the fence), so a holder that lost it writes nothing:
+
+    worker A   claim(lease 1) ──── frozen ───────────────────── finish(lease 1): 0 rows
+    database        │ lease 1 ends ┊ rescue: pending
+    worker B        │              ┊ claim(lease 2) ── finish(lease 2): 1 row
+                    └ renewed while A's supervisor lives, whatever the handler does
+
+Renewal belongs to the supervisor and names the incarnations of its living slots, never
+"all of my worker": a job whose slot died must not be kept alive by the others. It skips
+locked rows instead of waiting, and tells which leases it did not find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from django.db.models import DateTimeField, ExpressionWrapper, F, Value
+
+from ..models import BuildJob
+from ..models.expressions import ClockTimestamp
+from ..states import JobStatus
+from . import database
+
+RENEW = """
+UPDATE buildqueue_buildjob AS job
+SET lease_until = clock_timestamp() + make_interval(secs => %s)
+FROM (
+    SELECT id FROM buildqueue_buildjob
+    WHERE status = 'in_progress' AND slot = ANY(%s) AND lease_until > clock_timestamp()
+    FOR NO KEY UPDATE SKIP LOCKED
+) AS held
+WHERE job.id = held.id
+RETURNING job.lease_id
+"""
+
+
+def renew(slots: Sequence[UUID], lease: timedelta) -> set[UUID]:
+    """Renew the leases held by these incarnations; return those that were renewed."""
+    with database.connection().cursor() as cursor:
+        cursor.execute(RENEW, [lease.total_seconds(), list(slots)])
+        return {row[0] for row in cursor.fetchall()}
+
+
+def held(leases: Sequence[UUID]) -> set[UUID]:
+    """Return those of the leases that are still in force."""
+    jobs = BuildJob.objects.using(database.alias())
+    live = jobs.filter(lease_id__in=leases, lease_until__gt=ClockTimestamp())
+    return {lease for lease in live.values_list("lease_id", flat=True) if lease}
+
+
+def over(grace: timedelta = timedelta(0)) -> list[BuildJob]:
+    """Return the jobs whose lease is over, by the database's clock."""
+    moment = ExpressionWrapper(
+        F("lease_until") + Value(grace), output_field=DateTimeField()
+    )
+    jobs = BuildJob.objects.using(database.alias())
+    ended = jobs.filter(status=JobStatus.IN_PROGRESS).annotate(ends=moment)
+    return list(ended.filter(ends__lt=ClockTimestamp()).order_by("lease_until"))

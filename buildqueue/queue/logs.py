@@ -1,0 +1,68 @@
+"""How is a run's output written and read again?
+
+Written by the worker that saw it, in chunks that number from 1 within the run; writing
+the same chunk again changes nothing, so a writer that lost its connection may repeat.
+Read in the order (attempt, seq); a reader that remembers the last position it saw gets
+what came after, once each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+from uuid import UUID
+
+from django.db.models import Q
+
+from ..models import LogChunk
+from . import database
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place in a job's log, written `attempt.seq`; `0.0` is before everything."""
+
+    attempt: int = 0
+    seq: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the position a reader names; ValueError when it is none."""
+        attempt, _, seq = text.partition(".")
+        made = cls(int(attempt), int(seq or 0))
+        if not (0 <= made.attempt < 2**31 and 0 <= made.seq < 2**31):
+            raise ValueError(text)
+        return made
+
+    def __str__(self) -> str:
+        return f"{self.attempt}.{self.seq}"
+
+
+def position_of(chunk: LogChunk) -> Position:
+    """Return the place of a chunk."""
+    return Position(chunk.attempt, chunk.seq)
+
+
+def read(job_id: UUID, since: Position, *, limit: int = 200) -> list[LogChunk]:
+    """Return the chunks after a position, oldest first."""
+    after = Q(attempt__gt=since.attempt) | Q(attempt=since.attempt, seq__gt=since.seq)
+    chunks = LogChunk.objects.using(database.alias()).filter(after, job_id=job_id)
+    return list(chunks.order_by("attempt", "seq")[:limit])
+
+
+def tail(job_id: UUID, *, limit: int = 200) -> list[LogChunk]:
+    """Return the last chunks, oldest first."""
+    chunks = LogChunk.objects.using(database.alias()).filter(job_id=job_id)
+    return list(chunks.order_by("-attempt", "-seq")[:limit])[::-1]
+
+
+def write(chunks: Iterable[LogChunk]) -> None:
+    """Store chunks; one that is there already is left as it is."""
+    LogChunk.objects.using(database.alias()).bulk_create(chunks, ignore_conflicts=True)
+
+
+def storable(text: str) -> str:
+    """Return the text without what PostgreSQL cannot keep: NUL, lone surrogates."""
+    clean = text.replace("\x00", "\N{SYMBOL FOR NULL}")
+    return clean.encode("utf-8", "replace").decode("utf-8")

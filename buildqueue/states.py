@@ -1,0 +1,300 @@
+"""Which statuses are there, and which change may follow which?
+
+The one source of every status, transition and final set: choices, CHECK constraints,
+guards, buttons of the admin and the table in `docs/explanation/states.md` are all
+derived from here. A status not named here cannot be stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy as _
+
+
+class JobStatus(TextChoices):
+    """The ten stored statuses of a job."""
+
+    PENDING = "pending", _("pending")  # due now, waits for a worker
+    SCHEDULED = "scheduled", _("scheduled")  # waits for its due time
+    IN_PROGRESS = "in_progress", _("in progress")  # a run holds its lease
+    WAITING_INPUT = "waiting_input", _("waiting for input")  # a person must answer
+    WAITING_APPROVAL = "waiting_approval", _("waiting for approval")
+    WAITING_CHILDREN = "waiting_children", _("waiting for children")
+    PAUSED = "paused", _("paused")  # an operator holds it back
+    DONE = "done", _("done")
+    FAILED = "failed", _("failed")
+    CANCELLED = "cancelled", _("cancelled")
+
+
+WAITING = frozenset(
+    {
+        JobStatus.WAITING_INPUT,
+        JobStatus.WAITING_APPROVAL,
+        JobStatus.WAITING_CHILDREN,
+    }
+)
+FINAL = frozenset({JobStatus.DONE, JobStatus.FAILED, JobStatus.CANCELLED})
+OPEN = frozenset(JobStatus) - FINAL
+UNCLAIMED = frozenset({JobStatus.PENDING, JobStatus.SCHEDULED})
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One named change of a job's status."""
+
+    name: str
+    sources: frozenset[JobStatus]  # empty: the row is made by it
+    targets: frozenset[JobStatus]
+    by: str  # who may: anyone, worker, duty, operator
+    summary: str
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the writer must prove that it still holds the lease."""
+        return self.by == "worker"
+
+    def allowed_from(self, status: str) -> bool:
+        """Tell whether a job in this status can take the transition."""
+        return status in self.sources
+
+
+def _to(*statuses: JobStatus) -> frozenset[JobStatus]:
+    return frozenset(statuses)
+
+
+_S = JobStatus
+_RUNNING = _to(_S.IN_PROGRESS)
+
+ENQUEUE = Transition(
+    "enqueue", frozenset(), UNCLAIMED, "anyone", "the job is put into the queue"
+)
+PROMOTE = Transition(
+    "promote", _to(_S.SCHEDULED), _to(_S.PENDING), "duty", "its due time has come"
+)
+CLAIM = Transition(
+    "claim", _to(_S.PENDING), _RUNNING, "slot", "a worker takes it and gets a lease"
+)
+FINISH = Transition(
+    "finish", _RUNNING, _to(_S.DONE), "worker", "the handler is done with it"
+)
+FAIL = Transition(
+    "fail", _RUNNING, _to(_S.FAILED), "worker", "it failed and is not tried again"
+)
+RETRY_LATER = Transition(
+    "retry_later", _RUNNING, _to(_S.SCHEDULED), "worker", "it failed: tried again later"
+)
+SNOOZE = Transition(
+    "snooze", _RUNNING, _to(_S.SCHEDULED), "worker", "the handler asks to come later"
+)
+HAND_BACK = Transition(
+    "hand_back",
+    _RUNNING,
+    _to(_S.PENDING),
+    "worker",
+    "the worker stops: nothing counted",
+)
+WAIT = Transition("wait", _RUNNING, WAITING, "worker", "it waits and frees its slot")
+WAKE = Transition("wake", WAITING, _to(_S.PENDING), "anyone", "what it waited for came")
+RESCUE = Transition(
+    "rescue",
+    _RUNNING,
+    _to(_S.PENDING, _S.FAILED),
+    "duty",
+    "its run died or went silent",
+)
+PAUSE = Transition(
+    "pause",
+    OPEN - {_S.PAUSED},
+    _to(_S.PAUSED),
+    "operator",
+    "held back; a running process is ended",
+)
+RESUME = Transition(
+    "resume", _to(_S.PAUSED), _to(_S.PENDING) | WAITING, "operator", "goes on"
+)
+CANCEL = Transition(
+    "cancel", OPEN, _to(_S.CANCELLED), "operator", "stopped for good; process ended"
+)
+RELEASE = Transition(
+    "release",
+    _RUNNING,
+    _to(_S.PENDING),
+    "operator",
+    "taken from its worker, runs again",
+)
+FORCE_FAIL = Transition(
+    "force_fail", OPEN, _to(_S.FAILED), "operator", "declared failed; process ended"
+)
+RETRY = Transition(
+    "retry",
+    _to(_S.FAILED, _S.CANCELLED),
+    _to(_S.PENDING),
+    "operator",
+    "runs again; history is kept, the allowance raised",
+)
+
+TRANSITIONS: dict[str, Transition] = {
+    t.name: t
+    for t in (
+        ENQUEUE,
+        PROMOTE,
+        CLAIM,
+        FINISH,
+        FAIL,
+        RETRY_LATER,
+        SNOOZE,
+        HAND_BACK,
+        WAIT,
+        WAKE,
+        RESCUE,
+        PAUSE,
+        RESUME,
+        CANCEL,
+        RELEASE,
+        FORCE_FAIL,
+        RETRY,
+    )
+}
+
+
+class RunOutcome(TextChoices):
+    """How an attempt ended; an open run has none."""
+
+    SUCCEEDED = "succeeded", _("succeeded")
+    FAILED = "failed", _("failed")
+    INTERRUPTED = "interrupted", _("interrupted")  # a person's verb took its lease
+    LOST = "lost", _("lost")  # the lease ran out or the worker died
+    CRASHED = "crashed", _("crashed")  # its process died by itself
+    TIMED_OUT = "timed_out", _("timed out")
+    RELEASED = "released", _("released")  # the worker stopped
+    WAITING = "waiting", _("waiting")  # snoozed or waits for something
+
+
+class EventKind(TextChoices):
+    """What a timeline event tells; the names of transitions, and these."""
+
+    STEP_STARTED = "step_started", _("step started")
+    STEP_FINISHED = "step_finished", _("step finished")
+    STEP_FAILED = "step_failed", _("step failed")
+    RUN_ENDED = "run_ended", _("process ended")
+    FINAL_HOOK_FAILED = "final_hook_failed", _("final hook failed")
+    NOTE = "note", _("note")
+
+
+class WorkerStatus(TextChoices):
+    """The state of a worker process, as last told by itself or seen by others."""
+
+    RUNNING = "running", _("running")
+    DRAINING = "draining", _("draining")
+    STOPPED = "stopped", _("stopped")
+    LOST = "lost", _("lost")
+
+
+class AgentStatus(TextChoices):
+    """What an agent's owner sees."""
+
+    REGISTERED = "registered", _("registered")
+    DEPLOYING = "deploying", _("deploying")
+    RUNNING = "running", _("running")
+    FAILED = "failed", _("failed")
+    STOPPED = "stopped", _("stopped")
+
+
+class BuildStatus(TextChoices):
+    """The state of an agent's build."""
+
+    QUEUED = "queued", _("queued")
+    BUILDING = "building", _("building")
+    SUCCESS = "success", _("success")
+    FAILED = "failed", _("failed")
+
+
+class VersionStatus(TextChoices):
+    """The state of an agent's version; one is active at most."""
+
+    BUILDING = "building", _("building")  # reserved, its build is under way
+    PUSHED = "pushed", _("pushed")  # can be deployed, is not
+    ACTIVE = "active", _("active")
+    ARCHIVED = "archived", _("archived")
+
+
+class DeploymentStatus(TextChoices):
+    """The state of an agent's deployment; one is running at most."""
+
+    STARTING = "starting", _("starting")
+    RUNNING = "running", _("running")
+    STOPPED = "stopped", _("stopped")
+    FAILED = "failed", _("failed")
+    CRASHED = "crashed", _("crashed")
+
+
+class ConnectorStatus(TextChoices):
+    """The build status on the connector itself; external ones have none."""
+
+    PENDING = "pending", _("pending")
+    BUILDING = "building", _("building")
+    RUNNING = "running", _("running")
+    FAILED = "failed", _("failed")
+
+
+class ConnectorSetupStatus(TextChoices):
+    """The set-up of a connector that a provider hosts; uploads have none."""
+
+    PENDING = "pending", _("pending")
+    ACTIVE = "active", _("active")
+    FAILED = "failed", _("failed")
+
+
+class ConnectorBuildStatus(TextChoices):
+    """The state of a connector's build."""
+
+    PENDING = "pending", _("pending")
+    BUILDING = "building", _("building")
+    SUCCESS = "success", _("success")
+    FAILED = "failed", _("failed")
+
+
+class ConnectorProvider(TextChoices):
+    """Who runs the connector's server."""
+
+    COMPOSIO = "composio", "Composio"
+    MCP_SERVER = "mcp_server", _("MCP server")
+
+
+class ConnectorSource(TextChoices):
+    """Where the connector's server comes from."""
+
+    EXTERNAL_URL = "external_url", _("external URL")
+    UPLOADED_BUILD = "uploaded_build", _("uploaded build")
+
+
+class ConnectorAuth(TextChoices):
+    """How a connector's server wants callers to prove themselves."""
+
+    NONE = "none", _("none")
+    BEARER = "bearer", _("bearer token")
+    BASIC = "basic", _("basic")
+    OAUTH2 = "oauth2", "OAuth 2"
+    URL_PARAM = "url_param", _("URL parameter")
+
+
+BUILD_FLOW: dict[str, frozenset[str]] = {
+    # status -> the statuses it may follow; a retried job builds again
+    BuildStatus.BUILDING: frozenset({"queued", "building", "failed"}),
+    BuildStatus.SUCCESS: frozenset({"building"}),
+    BuildStatus.FAILED: frozenset({"queued", "building"}),
+    BuildStatus.QUEUED: frozenset({"building", "failed"}),
+}
+
+# The kinds whose jobs must have a target, in our spelling and in nasiko's.
+BUILD_KINDS: dict[str, str] = {
+    "upload": "Upload",
+    "update": "Update",
+    "rollback": "Rollback",
+    "clone": "Clone",
+    "github_clone": "GithubClone",
+    "standalone_build": "StandaloneBuild",
+    "mcp_server_upload": "McpServerUpload",
+}

@@ -1,0 +1,19 @@
+"""The process that runs jobs: what is what in `runworker`.
+
+    supervisor    starts, pokes, ends and replaces slots; runs no handler, no hook
+    template      Django preloaded, forks a slot in milliseconds (or spawns one)
+    guardian      each slot's parent: sees how it died, ends its whole tree
+    slot          claims a job, runs it, reports, claims the next
+    runner        one run as a pipeline: handler, payload, call, outcome, transition
+    heartbeat     renews the leases of living slots, finds those taken away
+    listener      LISTEN, the worker's session lock, the poll and the beat
+    logpump       the slots' output, cut into chunks and stored
+    duties        a child of its own for rescue and maintenance: they run final hooks
+    registration  the worker's row
+    preflight     can this database be worked on at all?
+
+Processes: supervisor ─┬─ template
+                       ├─ guardian ── slot ── whatever the job starts
+                       ├─ guardian ── duties
+                       └─ host services (left running when the worker ends)
+"""

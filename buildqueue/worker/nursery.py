@@ -1,0 +1,134 @@
+"""How are the supervisor's children made, and how are none of them lost?
+
+Keeps the template process, has it fork children, reaps what ends, and ends what a dead
+guardian left behind. If the template dies a new one is started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+from django.utils.module_loading import import_string
+
+from .. import conf
+from . import linux
+from .slots import Child, Ends
+
+logger = logging.getLogger(__name__)
+
+
+class Nursery:
+    """Makes children by way of the template; knows every process that is its own."""
+
+    def __init__(self) -> None:
+        linux.adopt_orphans()
+        self._orders: socket.socket | None = None
+        self._template: subprocess.Popen[bytes] | None = None
+        self._services: dict[str, int] = {}  # dotted path -> pid, when started by us
+        self.preloaded = False
+
+    def start_template(self) -> None:
+        """Start the template and wait until it has loaded everything."""
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        argv = [sys.executable, "-m", "buildqueue.worker.template", str(its.fileno())]
+        environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+        self._template = subprocess.Popen(
+            argv,
+            pass_fds=[its.fileno()],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            env=environment | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        its.close()
+        answer = ours.recv(65536)
+        if not answer:
+            raise RuntimeError("the process that preloads Django did not start")
+        told = json.loads(answer)
+        self.preloaded, self._orders = told["preloaded"], ours
+        if not self.preloaded:
+            logger.warning("slots start slowly, each by itself: %s", told["why"])
+
+    def make(self, role: str, number: int, order: dict[str, Any], ends: Ends) -> Child:
+        """Have a child forked; it says `ready` on its control channel."""
+        child = Child(role=role, number=number, control=ends.control, watch=ends.watch)
+        full = order | {"role": role, "slot": str(child.incarnation)}
+        message = json.dumps(full).encode()
+        try:
+            assert self._orders is not None
+            socket.send_fds(self._orders, [message], list(ends.given))
+        except OSError:
+            logger.warning("the template process died; starting another")
+            self.start_template()
+            socket.send_fds(self._orders, [message], list(ends.given))  # type: ignore[arg-type]
+        finally:
+            for fd in ends.given:
+                os.close(fd)
+        return child
+
+    def reap(self) -> None:
+        """Collect every child that has ended, adopted ones included."""
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = ended
+                if self._template and pid == self._template.pid:
+                    self._template.returncode = os.waitstatus_to_exitcode(status)
+
+    def end_strays(self, guardians: set[int]) -> None:
+        """End what a killed guardian left: children that are none of ours."""
+        own = guardians | set(self._services.values())
+        if self._template:
+            own.add(self._template.pid)
+        for stray in psutil.Process().children():
+            if stray.pid in own:
+                continue
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for each in [*stray.children(recursive=True), stray]:
+                    each.send_signal(signal.SIGKILL)
+
+    def keep_services(self) -> None:
+        """Start the host's services that are not running; they outlive the worker."""
+        for path in conf.get().host_services:
+            pid = self._services.get(path)
+            if pid and psutil.pid_exists(pid):
+                continue
+            if command := self._command(import_string(path), path):
+                service = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                    env={k: os.environ[k] for k in KEPT if k in os.environ},
+                )
+                self._services[path] = service.pid
+                service.returncode = 0  # reaped by `reap`, never waited for
+
+    @staticmethod
+    def _command(
+        service: Callable[[], list[str] | None], path: str
+    ) -> list[str] | None:
+        try:
+            return service()
+        except Exception:  # a host's own function: its fault must not end the worker
+            logger.exception("host service %s cannot be started", path)
+            return None
+
+    def close(self) -> None:
+        """Let the template go; it ends when its socket is closed."""
+        if self._orders is not None:
+            self._orders.close()
+
+
+# A service serves the code of strangers: it gets nothing of the worker's environment
+# but what a program needs to run at all.
+KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH")

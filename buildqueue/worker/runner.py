@@ -1,0 +1,190 @@
+"""What happens in one run? Handler, payload, call, outcome, transition, in this order.
+
+Anything a handler returns or raises becomes one outcome; the one `match` below maps it
+to a transition, and nothing else reports. The report carries the fence: when the lease
+is gone nothing is written. If the process dies before the report commits, the run is
+rescued; after it the job is where the outcome put it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, assert_never
+
+from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db.models import F
+from django.db.models.functions import Now
+
+from .. import conf, states
+from ..exceptions import LostLeaseError, UnknownKind
+from ..models import BuildJob
+from ..queue import database, failures, handlers, transitions
+from ..queue.context import Context
+from ..queue.outcomes import WORKER, Done, Fail, Outcome, Retry, Snooze
+from ..queue.transitions import Change
+from ..states import JobStatus, RunOutcome
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the supervisor must know of a run that is about to start."""
+
+    time_limit_seconds: float | None
+    isolated: bool
+
+
+def limits_of(job: BuildJob) -> Limits:
+    """Return the limits of the job's kind; an unknown kind has none, and needs none."""
+    try:
+        known = handlers.get(job.kind)
+    except UnknownKind:
+        return Limits(time_limit_seconds=None, isolated=False)
+    return Limits(time_limit_seconds=known.time_limit_seconds, isolated=known.isolated)
+
+
+def run(job: BuildJob) -> None:
+    """Run one claimed job and report how it ended."""
+    assert job.lease_id is not None
+    ends = time.monotonic() + conf.get().lease_seconds
+    try:
+        outcome = _call(job)
+    except LostLeaseError as lost:
+        logger.warning("run stopped: %s", lost)
+        return
+    _report(job, outcome, ends)
+
+
+def _call(job: BuildJob) -> Outcome:
+    assert job.lease_id is not None
+    close_old_connections()
+    try:
+        known = handlers.get(job.kind)
+        payload = known.parse(job.payload)
+        assert known.function is not None
+        returned = known.function(Context(job=job, lease_id=job.lease_id), payload)
+        return Done() if returned is None else returned
+    except LostLeaseError:
+        raise
+    except SystemExit as left:
+        return Retry(reason=f"the handler called sys.exit({left.code})", code="exited")
+    except Exception as error:  # whatever a handler raises is an outcome
+        outcome = failures.outcome_of(error)
+        logger.error("%s", getattr(outcome, "traceback", None) or error)
+        return outcome
+    finally:
+        _leave_transactions()
+
+
+def _leave_transactions() -> None:
+    """Drop a transaction that the handler left open: the report is one of its own."""
+    connection = database.connection()
+    if connection.in_atomic_block or connection.needs_rollback:
+        connection.close()
+
+
+def _report(job: BuildJob, outcome: Outcome, ends: float) -> None:
+    """Apply the outcome; a lost connection is tried again while the lease may live."""
+    assert job.lease_id is not None
+    change = change_of(job, outcome)
+    pause = 0.05
+    while True:
+        try:
+            transitions.apply(job.pk, change, fence=job.lease_id)
+            return
+        except LostLeaseError as lost:
+            # Either a person or a rescuer took it, or an earlier try did commit.
+            logger.warning("report not taken: %s", lost)
+            return
+        except (OperationalError, InterfaceError) as error:
+            if time.monotonic() > ends + conf.get().lease_seconds:
+                raise
+            logger.warning("report failed, trying again: %s", error)
+            database.connection().close()
+            time.sleep(pause)
+            pause = min(pause * 2, 2.0)
+
+
+def change_of(job: BuildJob, outcome: Outcome) -> Change:
+    """Return the one transition that an outcome stands for."""
+    match outcome:
+        case Done():
+            ended = {"outcome": RunOutcome.SUCCEEDED}
+            return _change(
+                states.FINISH, JobStatus.DONE, {"result": outcome.result}, ended
+            )
+        case Retry():
+            return _failed(job, outcome)
+        case Fail():
+            values = {"failures": F("failures") + 1} | _error(outcome)
+            return _change(states.FAIL, JobStatus.FAILED, values, _failed_run(outcome))
+        case Snooze():
+            values = {"due_at": Now() + timedelta(seconds=outcome.delay_seconds)}
+            ended = {"outcome": RunOutcome.WAITING, "error_msg": outcome.reason or None}
+            return _change(states.SNOOZE, JobStatus.SCHEDULED, values, ended)
+        case _:
+            assert_never(outcome)
+
+
+def _failed(job: BuildJob, outcome: Retry) -> Change:
+    """Tried again later, or not at all once the allowance is spent."""
+    count = job.failures + 1
+    counted: dict[str, Any] = {"failures": F("failures") + 1}
+    if count + job.crashes >= job.max_attempts:
+        spent = {
+            "error_code": "max_attempts_exhausted",
+            "error_msg": f"max attempts exceeded: {outcome.reason}",
+        }
+        return _change(
+            states.FAIL, JobStatus.FAILED, counted | spent, _failed_run(outcome)
+        )
+    now = conf.get()
+    delay = outcome.delay_seconds
+    if delay is None:
+        delay = failures.backoff(
+            count,
+            base=now.backoff_base_seconds,
+            longest=now.backoff_max_seconds,
+            jitter=now.backoff_jitter,
+        )
+    later = {"due_at": Now() + timedelta(seconds=delay)}
+    values = counted | later | _error(outcome)
+    made = _change(
+        states.RETRY_LATER, JobStatus.SCHEDULED, values, _failed_run(outcome)
+    )
+    made.detail["delay_seconds"] = round(delay, 3)
+    return made
+
+
+def _error(outcome: Retry | Fail) -> dict[str, Any]:
+    return {"error_code": outcome.code, "error_msg": outcome.reason}
+
+
+def _failed_run(outcome: Retry | Fail) -> dict[str, Any]:
+    return {
+        "outcome": RunOutcome.FAILED,
+        "traceback": outcome.traceback,
+        **_error(outcome),
+    }
+
+
+def _change(
+    transition: states.Transition,
+    target: JobStatus,
+    values: dict[str, Any],
+    run_ends: dict[str, Any],
+) -> Change:
+    told = {k: v for k, v in run_ends.items() if k in {"error_code", "error_msg"} and v}
+    return Change(
+        transition=transition,
+        target=target,
+        actor=WORKER,
+        reason=str(told.get("error_msg", "")),
+        values=values,
+        run=run_ends,
+        detail=told,
+    )

@@ -1,0 +1,10 @@
+"""How does a ASGI server, `gunicorn -k asgi` among them, serve the demo host?"""
+
+from __future__ import annotations
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+application = get_asgi_application()

@@ -1,0 +1,10 @@
+"""How does a WSGI server, gunicorn's threads among them, serve the demo host?"""
+
+from __future__ import annotations
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+application = get_wsgi_application()

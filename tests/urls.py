@@ -1,0 +1,11 @@
+"""Which addresses does the suite's host serve?"""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("", include("buildqueue.urls")),
+]
