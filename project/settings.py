@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import environ
 from django.core.management.utils import get_random_secret_key
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+from project import paths
+
+BASE_DIR = paths.BASE_DIR
 
 env = environ.Env()
 env.read_env(BASE_DIR / ".env")
 
-DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / "var"))).absolute()
+DATA_DIR = paths.data_dir()
 DEBUG = env.bool("DEBUG", default=False)
 
 

@@ -1,0 +1,144 @@
+"""How does a job look in a terminal?"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+from uuid import UUID
+
+from django.db.models import TextField
+from django.db.models.functions import Cast
+
+from ..exceptions import BuildQueueError
+from ..models import BuildJob, JobEvent, JobRun
+from ..queue import logs
+from ..queue.logs import Position
+
+FOLLOW_SECONDS = 0.5
+SHORTEST_PREFIX = 4
+
+
+class NoSuchJob(BuildQueueError):
+    """No job, or more than one, answers to what was typed."""
+
+
+def find_job(text: str) -> BuildJob:
+    """Return the job with this id or beginning of one."""
+    jobs = BuildJob.objects.all()
+    try:
+        found = list(jobs.filter(pk=UUID(text)))
+    except ValueError:
+        if len(text) < SHORTEST_PREFIX:
+            raise NoSuchJob(f"{text!r} is too short: 4 letters at least") from None
+        named = jobs.annotate(text=Cast("id", TextField()))
+        found = list(named.filter(text__startswith=text.lower())[:2])
+    if len(found) == 1:
+        return found[0]
+    what = "more than one job begins" if found else "no job begins"
+    raise NoSuchJob(f"{what} with {text!r}")
+
+
+def listing(options: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of a list of jobs, the newest first."""
+    wanted = {k: options[k] for k in ("status", "kind", "queue") if options[k]}
+    jobs = BuildJob.objects.filter(**wanted).order_by("-created_at", "-id")
+    if not options["json"]:
+        yield f"{'id':<36}  {'status':<16}  {'kind':<18}  {'queue':<10}  try  created"
+    for job in jobs[: options["limit"]]:
+        if options["json"]:
+            yield json.dumps(as_dict(job), default=str)
+            continue
+        tried = f"{job.attempt}/{job.max_attempts}"
+        created = f"{job.created_at:%Y-%m-%d %H:%M:%S}"
+        line = (
+            f"{job.pk}  {job.status:<16}  {job.kind:<18}  {job.queue:<10}  {tried:<3}"
+        )
+        yield f"{line}  {created}  {job.error_code or ''}".rstrip()
+
+
+def as_dict(job: BuildJob) -> dict[str, Any]:
+    """Return what is shown of a job as data; its payload is not."""
+    shown = (
+        "id kind status queue priority attempt max_attempts owner_id agent_id "
+        "connector_id created_at due_at first_started_at completed_at error_code "
+        "error_msg result"
+    )
+    return {name: getattr(job, name) for name in shown.split()}
+
+
+def details(job: BuildJob, as_json: bool) -> Iterator[str]:
+    """Yield the lines that show one job with its runs and timeline."""
+    runs = JobRun.objects.filter(job=job).order_by("attempt")
+    events = JobEvent.objects.filter(job=job).order_by("id")
+    if as_json:
+        whole = as_dict(job) | {
+            "runs": [_run_dict(run) for run in runs],
+            "events": [_event_dict(event) for event in events],
+        }
+        yield json.dumps(whole, default=str, indent=2)
+        return
+    for name, value in as_dict(job).items():
+        if value not in (None, ""):
+            yield f"{name:<17} {value}"
+    yield from _section("runs", (_run_line(run) for run in runs))
+    yield from _section("timeline", (_event_line(event) for event in events))
+
+
+def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
+    yield ""
+    yield title
+    for line in lines:
+        yield f"  {line}"
+
+
+def _run_dict(run: JobRun) -> dict[str, Any]:
+    shown = (
+        "id attempt worker pid started_at ended_at outcome exit_code exit_signal "
+        "error_code error_msg peak_memory_bytes cpu_seconds"
+    )
+    return {name: getattr(run, name) for name in shown.split()}
+
+
+def _run_line(run: JobRun) -> str:
+    ended = run.outcome or "running"
+    started = f"{run.started_at:%H:%M:%S}"
+    return f"{run.attempt}  {started}  {ended:<12}  {run.error_msg or ''}".rstrip()
+
+
+def _event_dict(event: JobEvent) -> dict[str, Any]:
+    shown = "id kind title attempt actor reason detail created_at"
+    return {name: getattr(event, name) for name in shown.split()}
+
+
+def _event_line(event: JobEvent) -> str:
+    moment = f"{event.created_at:%H:%M:%S}"
+    told = f"{moment}  {event.kind:<14}  {event.title}"
+    by = f"  by {event.actor}" if event.actor else ""
+    return f"{told}{by}{'  ' + event.reason if event.reason else ''}"
+
+
+def log_lines(job: BuildJob, since: str, follow: bool) -> Iterator[str]:
+    """Yield the lines of a job's log, until it ends when following."""
+    try:
+        position = Position.parse(since)
+    except ValueError:
+        raise NoSuchJob(f"{since!r} is no position: give attempt.seq") from None
+    rest = ""
+    while True:
+        ended = _ended(job.pk)  # asked first: what is written before the end is read
+        while chunks := logs.read(job.pk, position):
+            position = logs.position_of(chunks[-1])
+            *lines, rest = (rest + "".join(c.text for c in chunks)).split("\n")
+            yield from lines
+        if ended or not follow:
+            break
+        time.sleep(FOLLOW_SECONDS)
+    if rest:
+        yield rest
+
+
+def _ended(job_id: UUID) -> bool:
+    status = BuildJob.objects.filter(pk=job_id, completed_at__isnull=True)
+    return not status.exists()

@@ -1,0 +1,1 @@
+"""The demo project: a host of the `buildqueue` app, and nothing the app depends on."""
