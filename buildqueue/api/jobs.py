@@ -1,0 +1,105 @@
+"""Which addresses does a job have? Itself, its log, its timeline, its verbs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router
+
+from ..models import JobEvent
+from ..queue import database, logs, verbs
+from . import access, answers, bodies, rendering, schemas
+from .auth import caller_of
+from .problems import refused
+
+router = Router(tags=["jobs"])
+Limit = Annotated[int, Query(ge=1, le=500)]
+Cursor = Annotated[int, Query(ge=0, lt=2**63)]
+REASON_BODY = {
+    "requestBody": {
+        "required": False,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "properties": {"reason": {"type": "string", "maxLength": 1000}},
+                    "additionalProperties": False,
+                }
+            }
+        },
+    }
+}
+
+
+@router.get("/jobs/{job_id}", response=schemas.Job, url_name="job")
+def job(request: HttpRequest, job_id: UUID) -> HttpResponse:
+    """Return a job with its steps; poll it as Retry-After says, with If-None-Match."""
+    return answers.send_job(request, access.job(caller_of(request), job_id))
+
+
+@router.get("/jobs/{job_id}/log", response=schemas.LogPage, url_name="job_log")
+def job_log(
+    request: HttpRequest, job_id: UUID, since: str = "0.0", limit: Limit = 200
+) -> HttpResponse:
+    """Return what the job printed after a position, `attempt.seq`."""
+    found = access.job_to_read_log(caller_of(request), job_id)
+    return answers.send_log(request, found, position(since), limit)
+
+
+@router.get("/jobs/{job_id}/events", response=schemas.Timeline, url_name="job_events")
+def job_events(
+    request: HttpRequest, job_id: UUID, after: Cursor = 0, limit: Limit = 200
+) -> HttpResponse:
+    """Return the job's timeline after an event, oldest first."""
+    found = access.job(caller_of(request), job_id)
+    events = JobEvent.objects.using(database.alias())
+    rows = list(events.filter(job_id=job_id, pk__gt=after).order_by("pk")[:limit])
+    finished = found.is_final and len(rows) < limit
+    body = schemas.Timeline(
+        events=[rendering.event_of(row) for row in rows],
+        next=rows[-1].pk if rows else after,
+        finished=finished,
+    )
+    wait = answers.retry_after(found) if len(rows) < limit else None
+    return answers.send(request, body, retry_after=wait)
+
+
+@router.post(
+    "/jobs/{job_id}/cancel",
+    response=schemas.Job,
+    url_name="job_cancel",
+    openapi_extra=REASON_BODY,
+)
+def job_cancel(request: HttpRequest, job_id: UUID) -> HttpResponse:
+    """Stop an open job for good; a running process is ended soon after."""
+    caller = caller_of(request)
+    found = access.job_to_change(caller, job_id, "cancel_buildjob")
+    reason = bodies.read_reason(request)
+    ended = verbs.cancel(found.pk, actor=caller.actor, reason=reason)
+    return answers.send_job(request, ended)
+
+
+@router.post(
+    "/jobs/{job_id}/retry",
+    response={202: schemas.Job},
+    url_name="job_retry",
+    openapi_extra=REASON_BODY,
+)
+def job_retry(request: HttpRequest, job_id: UUID) -> HttpResponse:
+    """Run a failed or cancelled job again; its history is kept."""
+    caller = caller_of(request)
+    found = access.job_to_change(caller, job_id, "retry_buildjob")
+    reason = bodies.read_reason(request)
+    again = verbs.retry(found.pk, actor=caller.actor, reason=reason)
+    return answers.send_job(request, again, status=202)
+
+
+def position(text: str) -> logs.Position:
+    """Return the place in a log that a query names."""
+    try:
+        return logs.Position.parse(text)
+    except ValueError:
+        why = "take it from 'next' or a chunk's 'position', such as 1.42"
+        raise refused("invalid_parameter", f"since: {why}", {"since": why}) from None
