@@ -1,0 +1,87 @@
+"""What does a daemon do about what an earlier one left, and about what it missed itself?
+
+It opens the addresses, watches what still runs, writes down what died meanwhile, finishes
+switches, stops and deletions that were cut short, and restarts what should run. After a
+reboot nothing still runs, and the same steps bring it back.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from buildqueue.backends.localruntime import instances
+from buildqueue.backends.localruntime.state import Instance, Workload
+from buildqueue.backends.localruntime.upkeep import Upkeep
+from buildqueue.exceptions import BackendError
+
+logger = logging.getLogger(__name__)
+
+
+async def find_again(upkeep: Upkeep) -> None:
+    """Take over once, before the first verb is answered."""
+    for workload in upkeep.store.all():
+        await upkeep.addresses.open(workload)
+        for instance in workload.instances.values():
+            await _take_over(upkeep, workload, instance)
+        upkeep.spawn(_finish(upkeep, workload.workload_id))
+
+
+async def reconcile(upkeep: Upkeep) -> None:
+    """Look again at what should be true; called at every tick."""
+    for workload in upkeep.store.all():
+        try:
+            await _reconcile(upkeep, workload)
+        except BackendError as error:
+            # The trouble of one must not keep the others from being looked at.
+            logger.error("%s cannot be put right: %s", workload.workload_id, error)
+
+
+async def _reconcile(upkeep: Upkeep, workload: Workload) -> None:
+    await upkeep.addresses.open(workload)
+    for instance in workload.instances.values():
+        keeper = instance.keeper
+        if keeper is not None and not keeper.alive():
+            await upkeep.settle(workload.workload_id, instance.instance_id, keeper)
+    upkeep.ensure_active(workload.workload_id)
+
+
+async def _take_over(upkeep: Upkeep, workload: Workload, instance: Instance) -> None:
+    workload_id, instance_id = workload.workload_id, instance.instance_id
+    keeper = instance.keeper
+    if keeper is None:
+        return
+    if not keeper.alive():
+        await upkeep.settle(workload_id, instance_id, keeper, restart=False)
+        return
+    if instance.child is None:
+        # The daemon died after it told the keeper what to launch.
+        child = instances.launched_by(keeper)
+        upkeep.put(workload_id, replace(instance, child=child, state="running"))
+    upkeep.watch(workload_id, instance_id, keeper)
+    if instance_id == workload.active and instance.port:
+        upkeep.addresses.admission.ask(keeper, instance.port)
+
+
+async def _finish(upkeep: Upkeep, workload_id: str) -> None:
+    async with upkeep.lock(workload_id):
+        workload = upkeep.store.get(workload_id)
+        if workload is None:
+            return
+        if workload.deleted:
+            if workload.instances or workload.port:
+                await upkeep.erase(workload_id)
+            return
+        for instance in workload.instances.values():
+            await _finish_instance(upkeep, workload, instance)
+    upkeep.ensure_active(workload_id, at_once=True)
+
+
+async def _finish_instance(
+    upkeep: Upkeep, workload: Workload, instance: Instance
+) -> None:
+    workload_id, instance_id = workload.workload_id, instance.instance_id
+    if instance.state == "stopped":
+        await upkeep.end(workload_id, instance_id)
+    elif instance.promoted and instance_id != workload.active:
+        await upkeep.retire(workload_id, instance_id)
