@@ -4,41 +4,38 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import datetime
 from typing import Any
 
 from .client import Client
 
 POLL_SECONDS = 0.3
-FINAL = {"done", "failed", "cancelled"}
 
 
 def follow(client: Client, links: dict[str, str]) -> dict[str, Any]:
-    """Print the job's log as it grows; return the job once it has ended."""
-    since = "0.0"
-    while True:
-        job = client.get(links["job"])
-        since = _print_new(client, links["log"], since)
-        if job["status"] in FINAL:
-            _print_new(client, links["log"], since)
-            return job
-        time.sleep(POLL_SECONDS)
-
-
-def _print_new(client: Client, link: str, since: str) -> str:
-    while True:
-        page = client.get(f"{link}?since={since}")
-        if not page["chunks"]:
-            return since
+    """Print the job's log as it grows; return the job once all of it is there."""
+    since, finished = "0.0", False
+    while not finished:
+        page = client.get(f"{links['log']}?since={since}")
         for chunk in page["chunks"]:
             for line in chunk["text"].splitlines():
                 sys.stdout.write(f"    {line}\n")
         sys.stdout.flush()
-        since = page["next"]
+        since, finished = page["next"], page["finished"]
+        if not page["chunks"]:
+            time.sleep(POLL_SECONDS)
+    return client.get(links["job"])
 
 
 def print_steps(job: dict[str, Any]) -> None:
-    """Print each step with the time it took."""
+    """Print each step of the last attempt with the time it took."""
     for step in job["steps"]:
-        seconds = step.get("seconds")
-        took = "unfinished" if seconds is None else f"{seconds:6.2f} s"
+        took = "unfinished"
+        if step["finished_at"]:
+            ends, begins = map(_moment, (step["finished_at"], step["started_at"]))
+            took = f"{(ends - begins).total_seconds():6.2f} s"
         sys.stdout.write(f"    {step['name']:<12} {took}\n")
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
