@@ -1,0 +1,202 @@
+"""Does an uploaded agent end up running, whatever is killed on the way?
+
+A real worker, the real local runtime it starts, real processes. The agents listen a
+moment after their start, so that a test can strike in the middle of a build.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from django.db import connection
+
+from buildqueue.backends.localruntime.client import LocalRuntime
+from buildqueue.builds.retirement import delete_agent, stop_agent
+from buildqueue.builds.submission import Submission, submit_upload
+from buildqueue.exceptions import BackendError
+from buildqueue.executors import host
+from buildqueue.models import Agent, AgentBuild, AgentDeployment, BuildJob, JobEvent
+from buildqueue.queue.outcomes import Actor
+from buildqueue.states import AgentStatus, BuildStatus, JobStatus, RunOutcome
+from tests.support.jobs import runs, wait_for
+from tests.support.processes import RunningWorker, Workers
+from tests.support.waiting import wait_until
+
+ANNA = Actor(label="anna", id="1")
+AGENT = """
+import json, os, threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+threading.Event().wait({delay})
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        told = {{"pid": os.getpid(), "env": dict(os.environ)}}
+        self.wfile.write(json.dumps(told).encode())
+HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Answer).serve_forever()
+"""
+
+
+class Host:
+    """One host's folder, with the workers and the local runtime on it."""
+
+    def __init__(self, workers: Workers, folder: Path) -> None:
+        self._workers, self._folder = workers, folder
+
+    def worker(self) -> RunningWorker:
+        return self._workers.start(
+            data_dir=str(self._folder),
+            local_allow_unconfined=True,
+            health_interval_seconds=0.5,
+            host_services=["buildqueue.executors.services.local_runtime"],
+            capabilities=["buildqueue.executors.services.capabilities"],
+            duties=["buildqueue.executors.reconcile.reconcile_host"],
+        )
+
+    @property
+    def runtime(self) -> LocalRuntime:
+        return LocalRuntime(host.local_root())
+
+    def processes_of(self, agent_id: object) -> list[psutil.Process]:
+        """Return the living processes whose command line or folder names the agent."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                words = [*process.cmdline(), process.cwd()]
+                if str(agent_id) in " ".join(words):
+                    found.append(process)
+        return found
+
+
+@pytest.fixture
+def here(workers: Workers, tmp_path: Path, settings: Any) -> Iterator[Host]:
+    settings.BUILDQUEUE = {**settings.BUILDQUEUE, "DATA_DIR": tmp_path}
+    made = Host(workers, tmp_path)
+    try:
+        yield made
+    finally:
+        with suppress(BackendError):
+            for workload in made.runtime.workloads():
+                made.runtime.delete(workload.workload_id)
+            made.runtime.shut_down(keep_instances=False)
+
+
+def upload(delay: float = 0.0) -> Submission:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("main.py", AGENT.format(delay=delay))
+    packed.seek(0)
+    return submit_upload(owner_id="1", caller=ANNA, name="echo", source=packed)
+
+
+def wait_step(job: BuildJob, name: str) -> None:
+    """Wait until the job has begun a step."""
+    begun = JobEvent.objects.filter(job=job, kind="step_started", title=name)
+    wait_until(begun.exists, message=lambda: list(JobEvent.objects.values("title")))
+
+
+def ask(agent: Agent) -> Any:
+    agent.refresh_from_db()
+    assert agent.url is not None
+    with urllib.request.urlopen(agent.url, timeout=30) as answer:
+        return json.load(answer)
+
+
+def test_a_build_whose_process_is_killed_is_tried_again_and_the_agent_answers(
+    here: Host,
+) -> None:
+    here.worker()
+    made = upload(delay=3)
+    wait_step(made.job, "health")
+    (first,) = runs(made.job)
+    psutil.Process(first.pid).send_signal(signal.SIGKILL)
+
+    assert wait_for(made.job).status == JobStatus.DONE
+    crashed, succeeded = runs(made.job)
+    assert (crashed.outcome, crashed.exit_signal) == (RunOutcome.CRASHED, 9)
+    assert succeeded.outcome == RunOutcome.SUCCEEDED
+    assert AgentBuild.objects.get().status == BuildStatus.SUCCESS
+    assert ask(made.agent)["pid"]
+    status = here.runtime.status(str(made.agent.pk))
+    assert status is not None
+    assert len(status.instances) == 1  # nothing of the first attempt is left
+
+
+def test_a_build_whose_whole_worker_is_killed_ends_done_on_another(here: Host) -> None:
+    first = here.worker()
+    made = upload(delay=3)
+    wait_step(made.job, "health")
+    first.signal(signal.SIGKILL)
+    first.wait()
+    here.worker()
+
+    assert wait_for(made.job).status == JobStatus.DONE
+    assert [run.outcome for run in runs(made.job)] == ["lost", "succeeded"]
+    assert ask(made.agent)["pid"]
+
+
+@pytest.mark.parametrize("how", ["delete", "raw_delete"])
+def test_deleting_the_agent_in_the_middle_leaves_no_process(
+    here: Host, how: str
+) -> None:
+    worker = here.worker()
+    made = upload(delay=600)
+    wait_step(made.job, "health")
+    wait_until(lambda: here.processes_of(made.agent.pk), message=worker.output)
+
+    if how == "delete":
+        delete_agent(made.agent, actor=ANNA, reason="in the middle")
+        assert wait_for(made.job).status == JobStatus.CANCELLED
+    else:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "DELETE FROM buildqueue_agent WHERE id = %s", [made.agent.pk]
+            )
+        assert not BuildJob.objects.filter(pk=made.job.pk).exists()
+
+    wait_until(
+        lambda: not here.processes_of(made.agent.pk),
+        message=lambda: (here.processes_of(made.agent.pk), worker.output()),
+    )
+    status = here.runtime.status(str(made.agent.pk))
+    assert status is None or not status.instances
+
+
+def test_a_deployed_agent_survives_the_worker_is_found_again_and_can_be_stopped(
+    here: Host,
+) -> None:
+    first = here.worker()
+    made = upload()
+    assert wait_for(made.job).status == JobStatus.DONE
+    told = ask(made.agent)
+    first.signal(signal.SIGKILL)
+    first.wait()
+    second = here.worker()
+
+    assert ask(made.agent)["pid"] == told["pid"]
+    (stop,) = stop_agent(made.agent, actor=ANNA)
+    assert wait_for(stop).status == JobStatus.DONE
+    made.agent.refresh_from_db()
+    assert made.agent.status == AgentStatus.STOPPED
+    assert AgentDeployment.objects.get().status == "stopped"
+    wait_until(lambda: not here.processes_of(made.agent.pk), message=second.output)
+
+
+def test_an_agent_sees_nothing_of_the_workers_environment(here: Host) -> None:
+    here.worker()
+    made = upload()
+    assert wait_for(made.job).status == JobStatus.DONE
+
+    seen = ask(made.agent)["env"]
+    assert not {"DATABASE_URL", "BUILDQUEUE_TEST_OVERRIDES", "SECRET_KEY"} & set(seen)
+    assert set(seen) & {"PORT"}
