@@ -1,0 +1,91 @@
+"""What must an executor leave behind so that its build counts as a success?
+
+It stands in the job's result, written with the job's end in one transaction; a result
+that does not parse is as good as none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..exceptions import ResultMissing
+from ..models import BuildJob
+
+# What is kept of an agent card, and how much of it: a result is small.
+CARD_FIELDS = (
+    "name",
+    "description",
+    "version",
+    "capabilities",
+    "skills",
+    "provider",
+    "documentationUrl",
+    "iconUrl",
+    "protocolVersion",
+    "preferredTransport",
+    "defaultInputModes",
+    "defaultOutputModes",
+)
+MAX_CARD_BYTES = 64 * 1024
+
+Result = TypeVar("Result", bound=BaseModel)
+
+
+class Deployed(BaseModel):
+    """An artifact that was built, and the instance that answers with it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    build_id: UUID
+    version: str
+    image_reference: Annotated[str, Field(min_length=1)]
+    digest: str
+    ports: tuple[int, ...] = ()
+    deployment_id: UUID
+    service_url: Annotated[str, Field(min_length=1)]
+    runtime: str
+    host: str | None = None
+    card: dict[str, Any] = {}
+
+
+class ConnectorDeployed(BaseModel):
+    """A connector's artifact and the address of its server."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    build_id: UUID
+    image_reference: Annotated[str, Field(min_length=1)]
+    service_url: Annotated[str, Field(min_length=1)]
+
+
+def deployed(job: BuildJob) -> Deployed:
+    """Return what an agent's job left, or raise ResultMissing."""
+    return _parsed(job, Deployed)
+
+
+def connector_deployed(job: BuildJob) -> ConnectorDeployed:
+    """Return what a connector's job left, or raise ResultMissing."""
+    return _parsed(job, ConnectorDeployed)
+
+
+def card_of(found: Mapping[str, object] | None) -> dict[str, Any]:
+    """Return what is kept of an agent card: nothing of one that is too large."""
+    kept = {name: found[name] for name in CARD_FIELDS if name in found} if found else {}
+    return kept if len(json.dumps(kept)) <= MAX_CARD_BYTES else {}
+
+
+def _parsed(job: BuildJob, model: type[Result]) -> Result:
+    try:
+        return model.model_validate(job.result)
+    except ValidationError as error:
+        fault = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, fault["loc"])) or "result"
+        raise ResultMissing(
+            f"the job said done, but its result names no built artifact: "
+            f"{where}: {fault['msg']}"
+        ) from None

@@ -1,0 +1,155 @@
+"""Which version does a build get? Plain x.y.z, once per agent, reserved before it starts.
+
+A reservation is a version row in status "building", made in the transaction that
+enqueues the job and deleted when the build fails; the unique constraint is the last
+word between two uploads that want the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from django.db import IntegrityError
+
+from ..exceptions import Refused
+from ..models import Agent, AgentBuild, AgentVersion
+from ..queue import database
+from ..states import VersionStatus
+
+FIRST = "1.0.0"
+MAX_LENGTH = 50
+CARD_FILES = (
+    "AgentCard.json",
+    "agent-card.json",
+    ".well-known/agent-card.json",
+    ".well-known/agent.json",
+)
+MAX_FILE_BYTES = 1024 * 1024
+
+Numbers: TypeAlias = tuple[int, int, int]
+
+_PLAIN = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
+
+
+def numbers(version: str) -> Numbers | None:
+    """Return the version's three numbers, or None when it is not plain x.y.z."""
+    match = _PLAIN.fullmatch(version) if len(version) <= MAX_LENGTH else None
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+def check(version: str) -> str:
+    """Return the version, or refuse one that is not plain x.y.z."""
+    if numbers(version) is None:
+        shown = version[:MAX_LENGTH]
+        raise Refused(
+            "invalid_version",
+            f"{shown!r} is no version: write three numbers, such as 1.4.0",
+            fields={"version": "must be x.y.z, three numbers without leading zeros"},
+        )
+    return version
+
+
+def read_version(tree: Path) -> str | None:
+    """Return the version that the source itself states, if it is plain x.y.z."""
+    for stated in (*_from_cards(tree), *_from_pyproject(tree)):
+        if numbers(stated) is not None:
+            return stated
+    return None
+
+
+def taken(agent: Agent) -> list[str]:
+    """Return the agent's versions, reserved ones too."""
+    rows = AgentVersion.objects.using(database.alias()).filter(agent=agent)
+    return list(rows.values_list("version", flat=True))
+
+
+def next_free(agent: Agent) -> str:
+    """Return the patch after the newest version; 1.0.0 when there is none."""
+    known = [found for each in taken(agent) if (found := numbers(each))]
+    if not known:
+        return FIRST
+    major, minor, patch = max(known)
+    return f"{major}.{minor}.{patch + 1}"
+
+
+def choose(agent: Agent, *, wanted: str | None, stated: str | None) -> str:
+    """Return the version for a new build: the wanted, the source's, or the next.
+
+    Only the caller's own wish can be refused; what the source states is a proposal.
+    """
+    used = set(taken(agent))
+    if wanted is not None:
+        if wanted in used:
+            raise _taken(agent, wanted)
+        return wanted
+    return stated if stated and stated not in used else next_free(agent)
+
+
+def reserve(agent: Agent, build: AgentBuild, *, changelog: str | None = None) -> None:
+    """Reserve the build's version for it; refused when another has it.
+
+    Expects the caller's transaction, which stays usable after a refusal.
+    """
+    made = AgentVersion(
+        agent=agent,
+        build=build,
+        version=build.version_tag,
+        status=VersionStatus.BUILDING,
+        changelog=changelog,
+    )
+    try:
+        with database.atomic():
+            made.save(using=database.alias(), force_insert=True)
+    except IntegrityError as error:
+        if "agent_versions_uniq" in str(error):
+            raise _taken(agent, build.version_tag) from None
+        raise
+
+
+def release(build: AgentBuild) -> None:
+    """Give the version of a failed build back; of no effect once it was built."""
+    AgentVersion.objects.using(database.alias()).filter(
+        agent_id=build.agent_id, build=build, status=VersionStatus.BUILDING
+    ).delete()
+
+
+def _taken(agent: Agent, version: str) -> Refused:
+    free = next_free(agent)
+    return Refused(
+        "version_taken",
+        f"version {version} of {agent.name} exists; the next free one is {free}",
+        status=409,
+        fields={"version": f"taken; {free} is free"},
+        extra={"next_version": free},
+    )
+
+
+def _from_cards(tree: Path) -> list[str]:
+    found = (_parsed(tree / name, json.loads) for name in CARD_FILES)
+    return [str(card.get("version", "")).removeprefix("v") for card in found]
+
+
+def _from_pyproject(tree: Path) -> list[str]:
+    content = _parsed(tree / "pyproject.toml", tomllib.loads)
+    tool = content.get("tool", {})
+    tables = [content.get("project"), tool.get("poetry") if _is_table(tool) else None]
+    return [str(each.get("version", "")) for each in tables if isinstance(each, dict)]
+
+
+def _is_table(found: object) -> bool:
+    return isinstance(found, dict)
+
+
+def _parsed(path: Path, parse: Any) -> dict[str, Any]:
+    """Return a small file's content as a table; an empty one for anything else."""
+    try:
+        if path.is_symlink() or path.stat().st_size > MAX_FILE_BYTES:
+            return {}
+        found = parse(path.read_text("utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
