@@ -1,0 +1,48 @@
+"""The control room: what an operator sees, and the few verbs an operator has.
+
+    base        read-only by permission, capped counts, only the lookups that are named
+    paginator   a count that stops, so that no page counts the whole table
+    filters     fixed choices, never a DISTINCT over the table
+    search      ids, id prefixes, names, and `key:value`
+    acts        one verb on some rows: who may, where it leads, why not
+    confirming  the page that asks for a reason
+    applying    the loop that calls the verb, and what it tells
+    display     statuses, links and values as safe HTML
+    moments     times in words
+    masking     no secret leaves by a payload
+    ansi        terminal output as text with classes
+    loglines    chunks of output as lines
+    joblog      a job's log: on its page, live as JSON, raw as a download
+    why         what a job waits for, in one sentence
+    jobpage     what stands on a job's page
+    related     the latest rows that belong to an agent or connector
+    jobs (jobacts, jobcolumns), agents and tokens (domainacts), versions, builds,
+    connectors, workers, overview: one family a file
+
+No rule lives here: `states` says which verb is allowed, `queue.verbs` and `builds` apply
+it, and a permission of its own guards each.
+"""
+
+from __future__ import annotations
+
+from . import (
+    agents,
+    builds,
+    connectors,
+    jobs,
+    overview,
+    tokens,
+    versions,
+    workers,
+)
+
+__all__ = [
+    "agents",
+    "builds",
+    "connectors",
+    "jobs",
+    "overview",
+    "tokens",
+    "versions",
+    "workers",
+]

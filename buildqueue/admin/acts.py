@@ -1,0 +1,140 @@
+"""What may an operator do to a row, and where is it offered?
+
+An act is one verb as the control room offers it: as an action of the list, and as a
+button of the page. Both lead to the same confirmation, which asks for a reason, and to
+the same loop, so that neither has rules of its own. An act is offered only to who holds
+its permission, and asked again when it is posted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import path
+from django.utils.translation import gettext as _
+
+from ..queue.outcomes import Actor
+from . import confirming
+from .base import ReadOnlyAdmin
+
+MOST_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """One verb as it is offered."""
+
+    name: str
+    label: Any  # the button
+    action_label: Any  # the list's action
+    effect: Any  # what will happen to one row, as a sentence
+    permission: str
+    call: Callable[[Any, Actor, str], object]
+    why_not: Callable[[Any], str]  # empty: the row's state allows it
+    needs_reason: bool = True
+    leads_to: str = ""  # the status that follows, where there is one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Button:
+    """An act as the page of one row offers it."""
+
+    act: Act
+    address: str
+    why_not: str
+
+
+def as_action(act: Act) -> Callable[..., HttpResponse]:
+    """Return the list's action that leads to the act's confirmation."""
+
+    @admin.action(permissions=[act.name], description=act.action_label)
+    def confirm(
+        model_admin: ActingAdmin, request: HttpRequest, queryset: QuerySet[Any]
+    ) -> HttpResponse:
+        rows = list(queryset[: MOST_AT_ONCE + 1])
+        return confirming.page(
+            model_admin,
+            request,
+            act,
+            rows[:MOST_AT_ONCE],
+            cut_off=len(rows) > MOST_AT_ONCE,
+        )
+
+    confirm.__name__ = act.name
+    return confirm
+
+
+class ActingAdmin(ReadOnlyAdmin):
+    """A list and pages whose rows some verbs may be applied to."""
+
+    acts: ClassVar[Sequence[Act]] = ()
+
+    def may(self, request: HttpRequest, name: str) -> bool:
+        """Tell whether the user holds the permission of an act."""
+        found = self._act(name)
+        return found is not None and request.user.has_perm(found.permission)
+
+    def buttons(self, request: HttpRequest, row: Any) -> list[Button]:
+        """Return what the user may do to a row, and why not now."""
+        query = urlencode({"id": str(row.pk), "from": "page"})
+        return [
+            Button(
+                act=act,
+                address=f"{self.act_url(act)}?{query}",
+                why_not=act.why_not(row),
+            )
+            for act in self.acts
+            if self.may(request, act.name)
+        ]
+
+    def act_url(self, act: Act) -> str:
+        """Return the address of an act's confirmation."""
+        return self.admin_url(f"{self.opts.model_name}_act", act.name)
+
+    def get_urls(self) -> list[Any]:
+        """Add the confirmation of acts."""
+        view = self.admin_site.admin_view(self.act_view)
+        name = f"buildqueue_{self.opts.model_name}_act"
+        return [path("acts/<slug:name>/", view, name=name), *super().get_urls()]
+
+    def act_view(self, request: HttpRequest, name: str) -> HttpResponse:
+        """Ask, on GET, and apply, on POST, an act to the named rows."""
+        act = self._act(name)
+        if act is None or not self.may(request, name):
+            raise PermissionDenied
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        asked = request.POST if request.method == "POST" else request.GET
+        ids = asked.getlist("id")[:MOST_AT_ONCE]
+        try:
+            rows = list(self.get_queryset(request).filter(pk__in=ids))
+        except (ValidationError, ValueError):  # an id that is none
+            rows = []
+        if not rows:
+            messages.warning(request, _("Nothing was selected."))
+            return HttpResponseRedirect(
+                self.admin_url(f"{self.opts.model_name}_changelist")
+            )
+        if request.method == "POST":
+            return confirming.answer(self, request, act, rows)
+        return confirming.page(self, request, act, rows)
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show the list; a posted id that is none is an answer, not a crash."""
+        try:
+            return super().changelist_view(request, extra_context)
+        except ValidationError:
+            messages.error(request, _("What was selected is not in this list."))
+            return HttpResponseRedirect(request.get_full_path())
+
+    def _act(self, name: str) -> Act | None:
+        return next((act for act in self.acts if act.name == name), None)

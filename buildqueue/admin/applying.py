@@ -1,0 +1,58 @@
+"""How is a verb applied to many rows, and what is told about it?
+
+One call a row, each in its own transaction: if the server dies in it, the rows so far
+are done and the rest untouched. A row whose state has changed meanwhile is refused by
+the verb itself, and counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.utils.translation import ngettext
+
+from ..exceptions import BuildQueueError
+from ..queue.outcomes import Actor
+
+if TYPE_CHECKING:
+    from .acts import Act
+
+MOST_REASONS = 3
+_ID_IN_MESSAGE = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+
+
+def apply(
+    act: Act, rows: Sequence[Any], actor: Actor, reason: str
+) -> tuple[list[Any], list[str]]:
+    """Return the rows that the verb was applied to, and why it refused the others."""
+    applied, refused = [], []
+    for row in rows:
+        try:
+            act.call(row, actor, reason)
+        except BuildQueueError as refusal:
+            refused.append(_ID_IN_MESSAGE.sub(lambda m: m[0][:8], str(refusal)))
+        else:
+            applied.append(row)
+    return applied, refused
+
+
+def level(applied: Sequence[Any], refused: Sequence[str]) -> int:
+    """Return how loudly the message is told."""
+    if not refused:
+        return messages.SUCCESS
+    return messages.WARNING if applied else messages.ERROR
+
+
+def summary(act: Act, applied: Sequence[Any], refused: Sequence[str]) -> str:
+    """Return the one message, with both numbers and the first reasons."""
+    done = ngettext("%(n)d applied", "%(n)d applied", len(applied))
+    parts = [done % {"n": len(applied)}]
+    if refused:
+        words = ngettext("%(n)d refused", "%(n)d refused", len(refused))
+        reasons = "; ".join(refused[:MOST_REASONS])
+        more = " …" if len(refused) > MOST_REASONS else ""
+        parts.append(f"{words % {'n': len(refused)}} ({reasons}{more})")
+    return f"{act.label}: {', '.join(parts)}."

@@ -1,0 +1,146 @@
+"""How do a status, a link and a JSON value look? As safe HTML, the same everywhere.
+
+A status is an icon and a word, never a color alone. Whatever comes from a row is
+escaped; only addresses that browsers may follow become links.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from .. import states
+from .ansi import Pen, segments
+from .masking import masked
+
+NOTHING = "–"  # noqa: RUF001 (an en dash, as the admin's own empty value)
+
+Shown: TypeAlias = SafeString | str
+
+# Status word -> (icon, tone); the tone only colors the icon's ring.
+_LOOKS: dict[str, tuple[str, str]] = {
+    "pending": ("○", "idle"),
+    "queued": ("○", "idle"),
+    "scheduled": ("◔", "idle"),
+    "registered": ("○", "idle"),
+    "in_progress": ("▶", "busy"),
+    "building": ("▶", "busy"),
+    "deploying": ("▶", "busy"),
+    "starting": ("▶", "busy"),
+    "waiting_input": ("◇", "doubt"),
+    "waiting_approval": ("◇", "doubt"),
+    "waiting_children": ("◇", "idle"),
+    "waiting": ("◇", "idle"),
+    "paused": ("‖", "doubt"),
+    "draining": ("◑", "doubt"),
+    "silent": ("?", "doubt"),
+    "interrupted": ("⊘", "idle"),
+    "released": ("○", "idle"),
+    "stopped": ("■", "idle"),
+    "archived": ("■", "idle"),
+    "pushed": ("○", "idle"),
+    "cancelled": ("⊘", "idle"),
+    "revoked": ("⊘", "idle"),
+    "expired": ("⊘", "idle"),
+    "done": ("✔", "good"),
+    "success": ("✔", "good"),
+    "succeeded": ("✔", "good"),
+    "active": ("✔", "good"),
+    "running": ("✔", "good"),
+    "failed": ("✖", "bad"),
+    "crashed": ("✖", "bad"),
+    "lost": ("✖", "bad"),
+    "timed_out": ("✖", "bad"),
+}
+
+
+def badge(status: str | None, word: Any = None) -> Shown:
+    """Return a status as icon and word."""
+    if not status:
+        return NOTHING
+    icon, tone = _LOOKS.get(status, ("•", "idle"))
+    return format_html(
+        '<span class="bq-badge bq-{}"><span aria-hidden="true">{}\N{VARIATION SELECTOR-15}'
+        "</span> {}</span>",
+        tone,
+        icon,
+        word or status.replace("_", " "),
+    )
+
+
+def job_badge(status: str) -> Shown:
+    """Return a job's status as icon and word."""
+    return badge(status, states.JobStatus(status).label)
+
+
+def short(identifier: UUID | None) -> str:
+    """Return the eight letters that people tell an id by."""
+    return str(identifier)[:8] if identifier else NOTHING
+
+
+def event_name(kind: str) -> str:
+    """Return the word for an event's kind."""
+    if kind in states.EventKind.values:
+        return str(states.EventKind(kind).label)
+    return kind.replace("_", " ")
+
+
+def signal_name(number: int) -> str:
+    """Return a signal's name, its number where it has none here."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return _("signal %(n)d") % {"n": number}
+
+
+def link(address: str, words: Any) -> Shown:
+    """Return a link, or the words alone when there is nowhere to go."""
+    return format_html('<a href="{}">{}</a>', address, words) if address else str(words)
+
+
+def outside(address: str | None) -> Shown:
+    """Return a link to an address that somebody stored; only http(s) becomes one."""
+    if not address:
+        return NOTHING
+    if not address.startswith(("http://", "https://")):
+        return address
+    return format_html('<a href="{0}" rel="noopener noreferrer">{0}</a>', address)
+
+
+def pretty(value: Any) -> str:
+    """Return a JSON value to be read, without what looks like a secret."""
+    return json.dumps(masked(value), indent=2, ensure_ascii=False, default=str)
+
+
+def block(text: str | None) -> Shown:
+    """Return output as it was printed, without control sequences."""
+    if not text:
+        return NOTHING
+    pen = Pen()
+    lines = [
+        "".join(piece for piece, _classes in segments(line, pen))
+        for line in text.split("\n")
+    ]
+    return format_html('<pre class="bq-pre">{}</pre>', "\n".join(lines))
+
+
+def code(text: str | None) -> Shown:
+    """Return an error code as code."""
+    return format_html("<code>{}</code>", text) if text else NOTHING
+
+
+def capped(number: int, cap: int) -> str:
+    """Return a count, with a plus where counting stopped."""
+    grouped = f"{min(number, cap):,}".replace(",", "\N{NO-BREAK SPACE}")
+    return f"{grouped}+" if number >= cap else grouped
+
+
+def megabytes(number: int | None) -> str:
+    """Return a size of memory."""
+    return NOTHING if number is None else f"{number / 1_048_576:.0f} MiB"

@@ -1,0 +1,117 @@
+"""What does a job look like in a list? One method a column, none with a query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.contrib import admin
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from ..models import BuildJob
+from ..states import JobStatus
+from . import display, moments
+
+if TYPE_CHECKING:
+
+    class _Listed(BuildJob):
+        """A job as the list's queryset annotates it."""
+
+        worker_host: str | None
+
+        class Meta:
+            abstract = True
+
+else:
+    _Listed = BuildJob
+
+COLUMNS = (
+    "short_id",
+    "state",
+    "kind_name",
+    "target",
+    "lasted",
+    "error",
+    "queue_name",
+    "urgency",
+    "tries",
+    "on_worker",
+    "created",
+)
+
+
+class JobColumns:
+    """The columns of the list of jobs."""
+
+    @admin.display(description=gettext_lazy("Job"))
+    def short_id(self, job: BuildJob) -> display.Shown:
+        """The letters that people tell it by; the list makes them a link."""
+        return format_html(
+            '<span class="bq-id" title="{}">{}</span>', job.pk, display.short(job.pk)
+        )
+
+    @admin.display(description=gettext_lazy("Kind"))
+    def kind_name(self, job: BuildJob) -> str:
+        """Which handler runs it."""
+        return job.kind or _("(none)")
+
+    @admin.display(description=gettext_lazy("Target"))
+    def target(self, job: BuildJob) -> str:
+        """The agent or connector it is for."""
+        return str(job.agent or job.connector or display.NOTHING)
+
+    @admin.display(description=gettext_lazy("Status"))
+    def state(self, job: BuildJob) -> display.Shown:
+        """Icon and word."""
+        return display.job_badge(job.status)
+
+    @admin.display(description=gettext_lazy("Queue"))
+    def queue_name(self, job: BuildJob) -> str:
+        """Which line it stands in."""
+        return job.queue
+
+    @admin.display(description=gettext_lazy("Priority"))
+    def urgency(self, job: BuildJob) -> str:
+        """The higher the sooner."""
+        return f"{job.priority:+d}" if job.priority else "0"
+
+    @admin.display(description=gettext_lazy("Tries"))
+    def tries(self, job: BuildJob) -> display.Shown:
+        """How often claimed, of how many tries its allowance has."""
+        used = job.failures + job.crashes
+        told = _("claimed %(attempt)d times; %(used)d of %(most)d tries used up") % {
+            "attempt": job.attempt,
+            "used": used,
+            "most": job.max_attempts,
+        }
+        return format_html(
+            '<span title="{}">{}/{}</span>', told, job.attempt, job.max_attempts
+        )
+
+    @admin.display(description=gettext_lazy("Worker"))
+    def on_worker(self, job: _Listed) -> str:
+        """The host that runs it now."""
+        return job.worker_host or display.short(job.worker)
+
+    @admin.display(description=gettext_lazy("Created"))
+    def created(self, job: BuildJob) -> display.Shown:
+        """How long ago it was enqueued."""
+        return moments.ago(job.created_at)
+
+    @admin.display(description=gettext_lazy("Time"))
+    def lasted(self, job: BuildJob) -> str:
+        """How long it waits, runs, or took."""
+        if job.status == JobStatus.SCHEDULED:
+            return _("due in %s") % moments.about_between(None, job.due_at)
+        if job.status == JobStatus.IN_PROGRESS:
+            return _("runs %s") % moments.about_between(job.picked_at, None)
+        if job.is_final:
+            start = job.first_started_at or job.created_at
+            return _("took %s") % moments.about_between(start, job.completed_at)
+        return _("waits %s") % moments.about_between(job.due_at, None)
+
+    @admin.display(description=gettext_lazy("Error"))
+    def error(self, job: BuildJob) -> display.Shown:
+        """The code of why it failed."""
+        return display.code(job.error_code)

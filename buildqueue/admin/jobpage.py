@@ -1,0 +1,81 @@
+"""What stands on a job's page? Facts, runs, timeline, log and payload, each bounded.
+
+One query a table. What the reader may not see is not read: a page for somebody without
+`view_log` asks nothing of the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.http import HttpRequest
+
+from ..models import BuildJob, JobEvent, JobRun, Worker
+from ..queue import database
+from . import joblog
+from .why import why
+
+if TYPE_CHECKING:
+    from .jobs import BuildJobAdmin
+
+LARGE = ("payload", "result", "error_msg", "trace_context")
+MOST_RUNS = 50
+MOST_EVENTS = 500
+MOST_CHILDREN = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownRun:
+    """A run, and the address of the worker that ran it."""
+
+    run: JobRun
+    worker: Worker | None
+
+
+def context_of(
+    admin: BuildJobAdmin, request: HttpRequest, job: BuildJob
+) -> dict[str, Any]:
+    """Return what the page's template shows."""
+    alias = database.alias()
+    job.refresh_from_db(fields=LARGE)
+    events = JobEvent.objects.using(alias).filter(job_id=job.pk).order_by("-id")
+    children = BuildJob.objects.using(alias).filter(parent_id=job.pk).order_by("seq")
+    may_log = request.user.has_perm("buildqueue.view_log")
+    return {
+        "job": job,
+        "why": why(job),
+        "buttons": admin.buttons(request, job),
+        "target": job.agent or job.connector,
+        "target_url": admin.page_of(job.agent or job.connector, request),
+        "parent_url": job.parent_id
+        and admin.admin_url("buildjob_change", job.parent_id),
+        "children": list(children[:MOST_CHILDREN]),
+        "runs": _runs(job),
+        "events": list(events[:MOST_EVENTS])[::-1],
+        "most_events": MOST_EVENTS,
+        "may_payload": request.user.has_perm("buildqueue.view_payload"),
+        "may_log": may_log,
+        "log": joblog.tail(job.pk) if may_log else None,
+        "version": joblog.version_of(job),
+        "live_url": admin.admin_url("buildjob_log", job.pk),
+        "raw_url": admin.admin_url("buildjob_log_raw", job.pk),
+        "may_worker": request.user.has_perm("buildqueue.view_worker"),
+    }
+
+
+def _runs(job: BuildJob) -> list[ShownRun]:
+    runs = list(
+        JobRun.objects.using(database.alias())
+        .filter(job_id=job.pk)
+        .order_by("-attempt", "-started_at")[:MOST_RUNS]
+    )
+    workers = _workers({run.worker for run in runs})
+    return [ShownRun(run=run, worker=workers.get(run.worker)) for run in runs]
+
+
+def _workers(ids: set[UUID]) -> dict[UUID, Worker]:
+    if not ids:
+        return {}
+    return Worker.objects.using(database.alias()).in_bulk(ids)

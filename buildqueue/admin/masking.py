@@ -1,0 +1,56 @@
+"""What of a payload may be shown? All but what looks like a secret.
+
+Pure. Values under a key that sounds like a secret are replaced whole; so are all values
+of environments and headers, whose names alone are worth seeing, and passwords inside
+addresses. Sources of secrets are sealed before they reach a payload; this is the second
+lock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+MASK = "••••"
+MAX_DEPTH = 32
+
+_SECRET = re.compile(
+    r"secret|token|passw|passphrase|pwd|credential|api_?key|private_?key|access_?key|signature"
+    r"|authorization|cookie|bearer|^auth$",
+    re.IGNORECASE,
+)
+_NAMES_ONLY = re.compile(
+    r"(^|_)(env|environ|environment|headers|build_args)($|_)", re.IGNORECASE
+)
+_USERINFO = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s@]+@")
+
+
+def masked(value: Any, depth: int = 0) -> Any:
+    """Return the value with what looks like a secret replaced."""
+    if depth > MAX_DEPTH:
+        return MASK
+    match value:
+        case Mapping():
+            return {key: _under(str(key), inner, depth) for key, inner in value.items()}
+        case list() | tuple():
+            return [masked(inner, depth + 1) for inner in value]
+        case str():
+            return _USERINFO.sub(rf"\g<scheme>{MASK}@", value)
+    return value
+
+
+def _under(key: str, value: Any, depth: int) -> Any:
+    if value in (None, "", [], {}):
+        return value
+    if _NAMES_ONLY.search(key):
+        return _names_only(value)
+    if _SECRET.search(key) and not isinstance(value, bool):
+        return MASK
+    return masked(value, depth + 1)
+
+
+def _names_only(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict.fromkeys(value, MASK)
+    return MASK

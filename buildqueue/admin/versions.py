@@ -1,0 +1,109 @@
+"""Versions and deployments of agents: read only, each linked to what made it."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.utils.translation import gettext_lazy
+
+from ..models import AgentDeployment, AgentVersion
+from . import display, moments
+from .base import ReadOnlyAdmin
+
+
+@admin.register(AgentVersion)
+class AgentVersionAdmin(ReadOnlyAdmin):
+    """Versions, newest first."""
+
+    list_display = ("version", "agent", "state", "can_rollback", "created")
+    list_filter = ("status",)
+    list_select_related = ("agent",)
+    allowed_lookups = frozenset({"status__exact", "agent"})
+    ordering = ("-created_at", "-id")
+    search_fields = ("agent__name__startswith",)
+    fields = (
+        "version",
+        "agent",
+        "state",
+        "is_active",
+        "can_rollback",
+        "previous_version",
+        "image_tag",
+        "changelog",
+        "build",
+        "created",
+    )
+    readonly_fields = ("state", "created")
+
+    @admin.display(description=gettext_lazy("Status"))
+    def state(self, version: AgentVersion) -> display.Shown:
+        """Icon and word."""
+        return display.badge(version.status, version.get_status_display())
+
+    @admin.display(description=gettext_lazy("Created"))
+    def created(self, version: AgentVersion) -> display.Shown:
+        """How long ago it was reserved."""
+        return moments.ago(version.created_at)
+
+
+@admin.register(AgentDeployment)
+class AgentDeploymentAdmin(ReadOnlyAdmin):
+    """Deployments, newest first."""
+
+    list_display = (
+        "short_id",
+        "agent",
+        "state",
+        "runtime",
+        "host",
+        "address",
+        "restart_count",
+        "created",
+    )
+    list_filter = ("status",)
+    list_select_related = ("agent",)
+    allowed_lookups = frozenset({"status__exact", "agent"})
+    ordering = ("-created_at", "-id")
+    search_fields = ("agent__name__startswith",)
+    fields = (
+        "agent",
+        "build",
+        "state",
+        "runtime",
+        "host",
+        "address",
+        "replicas",
+        "spec_image",
+        "restart_count",
+        "crash_reason",
+        "crashed_at",
+        "last_output",
+        "created",
+    )
+    readonly_fields = ("state", "address", "created", "last_output")
+
+    @admin.display(description=gettext_lazy("Deployment"))
+    def short_id(self, deployment: AgentDeployment) -> str:
+        """The letters that people tell it by."""
+        return display.short(deployment.pk)
+
+    @admin.display(description=gettext_lazy("Status"))
+    def state(self, deployment: AgentDeployment) -> display.Shown:
+        """Icon and word."""
+        if deployment.status == "running":
+            return display.badge("active", deployment.get_status_display())
+        return display.badge(deployment.status, deployment.get_status_display())
+
+    @admin.display(description=gettext_lazy("Address"))
+    def address(self, deployment: AgentDeployment) -> display.Shown:
+        """Where it answers."""
+        return display.outside(deployment.service_url)
+
+    @admin.display(description=gettext_lazy("Created"))
+    def created(self, deployment: AgentDeployment) -> display.Shown:
+        """How long ago it was begun."""
+        return moments.ago(deployment.created_at)
+
+    @admin.display(description=gettext_lazy("Last output"))
+    def last_output(self, deployment: AgentDeployment) -> display.Shown:
+        """What it printed before it crashed."""
+        return display.block(deployment.last_logs)

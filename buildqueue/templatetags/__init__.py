@@ -1,0 +1,1 @@
+"""Filters that the app's own templates load."""

@@ -1,0 +1,222 @@
+"""Does the control room work in a browser: readable, reachable, live, and policy-clean?"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from buildqueue.models import BuildJob, LogChunk
+from tests.factories import make_job
+from tests.support.waiting import wait_until
+
+from . import scene
+from .conftest import OpenPage
+
+pytestmark = pytest.mark.browser
+
+OVERVIEW = "/admin/buildqueue/overview/"
+JOBS = "/admin/buildqueue/buildjob/"
+PICTURED = ("overview", "jobs", "job")
+WIDE, NARROW = {"width": 1400, "height": 900}, {"width": 420, "height": 900}
+
+
+def addresses(job: BuildJob) -> dict[str, str]:
+    return {
+        "overview": OVERVIEW,
+        "jobs": JOBS,
+        "job": f"{JOBS}{job.pk}/change/",
+        "confirm": f"{JOBS}acts/cancel/?id={job.pk}&from=page",
+        "agent": f"/admin/buildqueue/agent/{job.agent_id}/change/",
+    }
+
+
+# What a page must keep to be usable by everybody; each entry tells what breaks it.
+CHECKS = """
+() => {
+  const seen = [...document.querySelectorAll('#content *')].filter(
+    (e) => e.offsetParent !== null || e.tagName === 'CAPTION');
+  const broken = [];
+  const ids = [...document.querySelectorAll('[id]')].map((e) => e.id);
+  for (const id of new Set(ids.filter((id, at) => ids.indexOf(id) !== at)))
+    broken.push(`id ${id} twice`);
+  for (const e of document.querySelectorAll('[aria-labelledby]'))
+    if (!document.getElementById(e.getAttribute('aria-labelledby')))
+      broken.push(`label ${e.getAttribute('aria-labelledby')} missing`);
+  for (const table of document.querySelectorAll('table.bq-table')) {
+    if (!table.caption?.textContent.trim()) broken.push('table without caption');
+    for (const th of table.querySelectorAll('th'))
+      if (!th.scope) broken.push(`th without scope: ${th.textContent.trim()}`);
+  }
+  for (const e of document.querySelectorAll('.bq-badge'))
+    if (!e.textContent.replace(e.firstChild.textContent, '').trim())
+      broken.push('status without a word');
+  for (const e of document.querySelectorAll('.bq a, .bq button, .bq summary, .bq label')) {
+    const box = e.getBoundingClientRect();
+    if (e.offsetParent && !e.closest('p, pre') && box.height < 24)
+      broken.push(`target of ${box.height} px: ${e.textContent.trim()}`);
+  }
+  for (const e of document.querySelectorAll('.bq input:not([type=hidden])'))
+    if (!e.labels.length) broken.push(`input ${e.name} without label`);
+  if (document.documentElement.scrollWidth > document.documentElement.clientWidth + 1)
+    broken.push(`the page is ${document.documentElement.scrollWidth} px wide`);
+  for (const e of document.querySelectorAll('[style], [onclick], style, script:not([src])'))
+    if (e.closest('#content')) broken.push(`inline: ${e.outerHTML.slice(0, 80)}`);
+  return broken;
+}
+"""
+
+# The contrast of every visible text of the app's own parts, by WCAG's formula.
+CONTRAST = """
+() => {
+  const canvas = document.createElement('canvas').getContext('2d');
+  const paint = (colors) => {
+    canvas.clearRect(0, 0, 1, 1);
+    for (const color of colors) { canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1); }
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const light = (rgb) => {
+    const [r, g, b] = rgb.map((v) => v / 255).map(
+      (v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const low = new Set();
+  for (const e of document.querySelectorAll('.bq *')) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.nodeValue.trim());
+    if (!own || !e.offsetParent || e.closest('.bq-hidden, .bq-off')) continue;
+    const layers = [];
+    let faded = 1;
+    for (let up = e; up; up = up.parentElement) {
+      layers.unshift(getComputedStyle(up).backgroundColor);
+      faded *= Number(getComputedStyle(up).opacity);
+    }
+    const ground = paint(['white', ...layers]);
+    const ink = paint(['white', ...layers, getComputedStyle(e).color]);
+    const mixed = ink.map((v, at) => v * faded + ground[at] * (1 - faded));
+    const [a, b] = [light(mixed), light(ground)].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5)
+      low.add(`${ratio.toFixed(2)}: ${e.className} ${e.textContent.trim()}`);
+  }
+  return [...low];
+}
+"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+def test_every_page_is_readable_reachable_and_policy_clean(
+    open_page: OpenPage, faults: list[str], images: Path, theme: str, size: str
+) -> None:
+    job = scene.build()
+    viewport = WIDE if size == "wide" else NARROW
+
+    for name, address in addresses(job).items():
+        page = open_page(address, viewport=viewport, color_scheme=theme)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate(CHECKS) == [], name
+        assert page.evaluate(CONTRAST) == [], name
+        suffix = theme if size == "wide" else f"narrow-{theme}"
+        if name in PICTURED:
+            page.screenshot(path=images / f"{name}-{suffix}.png", full_page=True)
+        page.close()
+
+    assert faults == []
+
+
+def _print(job: BuildJob, seq: int, text: str) -> None:
+    LogChunk.objects.create(
+        job_id=job.pk,
+        run_id=job.lease_id or uuid.uuid4(),
+        attempt=1,
+        seq=seq,
+        stream="stdout",
+        text=text,
+    )
+
+
+def test_new_lines_and_the_end_appear_by_themselves(
+    open_page: OpenPage, faults: list[str]
+) -> None:
+    job = make_job("in_progress")
+    _print(job, 1, "first\nhalf")
+    page = open_page(f"{JOBS}{job.pk}/change/")
+    log = page.locator("[data-bq-log]")
+
+    _print(job, 2, " a line\n<b>\x1b[31mred\x1b[0m\n")
+    log.get_by_text("red", exact=True).wait_for()
+    BuildJob.objects.filter(pk=job.pk).update(
+        status="done", completed_at=job.picked_at, lease_id=None, lease_until=None
+    )
+    page.get_by_text("The job has ended.").wait_for()
+
+    assert log.inner_text().split("\n")[:4] == [
+        "attempt 1",
+        "first",
+        "half a line",
+        "<b>red",
+    ]
+    assert log.locator("b").count() == 0
+    assert (
+        "done" in page.locator("[data-bq-region=summary] .bq-badge").first.inner_text()
+    )
+    assert faults == []
+
+
+def test_updates_stop_while_they_are_switched_off(open_page: OpenPage) -> None:
+    job = make_job("in_progress")
+    page = open_page(f"{JOBS}{job.pk}/change/")
+    page.clock.install()
+    page.reload()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_label("Live updates").uncheck()
+    page.get_by_text("Live updates paused.").wait_for()
+    asked.clear()
+
+    _print(job, 1, "unseen\n")
+    page.clock.fast_forward(60_000)
+    page.evaluate("() => fetch('/admin/')")
+
+    assert [url for url in asked if "/log/" in url] == []
+    page.get_by_label("Live updates").check()
+    page.get_by_text("unseen").wait_for()
+
+
+def test_a_lost_connection_is_told_and_made_up_for(open_page: OpenPage) -> None:
+    job = make_job("in_progress")
+    page = open_page(f"{JOBS}{job.pk}/change/")
+    page.route("**/log/?since=*", lambda route: route.abort())
+    page.get_by_text("Connection lost, retrying in").wait_for()
+    _print(job, 1, "after all\n")
+
+    page.unroute("**/log/?since=*")
+
+    page.get_by_text("after all").wait_for()
+
+
+def test_a_job_is_cancelled_with_a_reason_without_any_script(
+    browser: Any, open_page: OpenPage
+) -> None:
+    job = make_job()
+    page = open_page(f"{JOBS}{job.pk}/change/", java_script_enabled=False)
+
+    page.get_by_role("link", name="Cancel", exact=True).click()
+    page.get_by_label("Reason").fill("not needed")
+    page.get_by_role("button", name="Cancel 1 job").click()
+
+    page.get_by_text("Cancel: 1 applied.").wait_for()
+    wait_until(lambda: BuildJob.objects.filter(pk=job.pk, status="cancelled").exists())
+
+
+def test_an_overview_refreshes_without_losing_its_reader(open_page: OpenPage) -> None:
+    page = open_page(OVERVIEW)
+    page.clock.install()
+    page.reload()
+    make_job("failed", error_code="told_to")
+
+    page.clock.fast_forward(11_000)
+
+    page.get_by_text("told_to").wait_for()

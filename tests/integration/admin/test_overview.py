@@ -1,0 +1,142 @@
+"""Does the overview tell the state of the queue, cheaply and honestly?"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from buildqueue.admin import display
+from buildqueue.models import Worker
+from buildqueue.queue import stats
+from tests.factories import make_agent, make_job
+
+from .conftest import Login
+from .pages import JOBS, OVERVIEW, html_of, page_of, text_of
+
+NOBODY = (
+    "No worker has reported for 60 s. Jobs will wait. "
+    "Start one with `manage.py runworker`."
+)
+
+
+def make_worker(silent: timedelta = timedelta(0), **values: object) -> Worker:
+    values.setdefault("slots", 4)
+    worker = Worker.objects.create(host="builder-1", pid=7, version="1.2.3", **values)
+    Worker.objects.filter(pk=worker.pk).update(heartbeat_at=timezone.now() - silent)
+    worker.refresh_from_db()
+    return worker
+
+
+def test_each_count_is_a_link_to_exactly_those_jobs(root: Client) -> None:
+    for status in ("pending", "pending", "failed", "waiting_input"):
+        make_job(status)
+
+    answer = root.get(OVERVIEW)
+
+    tiles = {tile.status: tile for tile in answer.context["tiles"]}
+    assert tiles["pending"].number == "2"
+    assert tiles["done"].number == "0"
+    for status in ("pending", "failed", "waiting_input", "done"):
+        listed = root.get(tiles[status].address).context["cl"].result_list
+        assert str(len(listed)) == tiles[status].number
+        assert {job.status for job in listed} <= {status}
+
+
+def test_a_capped_count_says_so() -> None:
+    assert display.capped(10_000, stats.COUNT_CAP) == "10\u00a0000+"
+    assert display.capped(9_999, stats.COUNT_CAP) == "9\u00a0999"
+
+
+def test_the_oldest_waiting_job_is_named_with_its_age(root: Client) -> None:
+    now = timezone.now()
+    oldest = make_job(
+        due_at=now - timedelta(hours=2, minutes=5, seconds=5), queue="slow"
+    )
+    make_job(due_at=now - timedelta(minutes=1))
+
+    page = root.get(OVERVIEW)
+
+    assert page_of(oldest) in html_of(page)
+    assert "has waited 2 h 5 min in the queue “slow”" in text_of(page)
+
+
+def test_without_a_worker_the_page_says_what_to_do(root: Client) -> None:
+    assert NOBODY in text_of(root.get(OVERVIEW))
+
+
+def test_a_silent_worker_is_shown_as_doubt_and_does_not_count(root: Client) -> None:
+    make_worker(timedelta(minutes=3), busy=1)
+
+    page = text_of(root.get(OVERVIEW))
+
+    assert "silent, possibly gone" in page
+    assert NOBODY in page
+    assert "0 of 0 slots busy" in page
+
+
+def test_a_reporting_worker_tells_slots_queues_and_version(root: Client) -> None:
+    make_worker(busy=3, queues=["builds", "default"])
+    make_worker(status="stopped", busy=0)
+
+    page = text_of(root.get(OVERVIEW))
+
+    assert NOBODY not in page
+    for words in (
+        "builder-1:7",
+        "3/4",
+        "builds, default",
+        "1.2.3",
+        "3 of 4 slots busy",
+    ):
+        assert words in page
+
+
+def test_failures_and_running_jobs_are_told_with_reason_and_host(root: Client) -> None:
+    worker = make_worker()
+    make_job("failed", error_code="build_failed", error_msg="pip found no such package")
+    make_job("in_progress", worker=worker.pk, agent=make_agent(name="search"))
+
+    page = text_of(root.get(OVERVIEW))
+
+    assert "build_failed pip found no such package" in page
+    assert "search default builder-1:7" in page
+
+
+def test_without_the_permission_for_jobs_nothing_links_to_them(login: Login) -> None:
+    make_job("failed")
+    make_job("in_progress")
+    make_worker()
+
+    page = html_of(login("view_overview").get(OVERVIEW))
+
+    assert f'href="{JOBS}' not in page
+    assert "/worker/" not in page
+
+
+def test_the_page_costs_the_same_for_few_jobs_and_for_many(root: Client) -> None:
+    def fill() -> None:
+        for status in ("pending", "failed", "in_progress", "done"):
+            make_job(status, agent=make_agent())
+        make_worker()
+
+    fill()
+    root.get(OVERVIEW)
+    with CaptureQueriesContext(connection) as few:
+        root.get(OVERVIEW)
+    for _ in range(6):
+        fill()
+    with CaptureQueriesContext(connection) as many:
+        root.get(OVERVIEW)
+
+    assert len(many) == len(few) <= 22
+
+
+def test_there_is_nothing_to_add_open_or_delete(root: Client) -> None:
+    job = make_job()
+
+    for address in ("add/", f"{job.pk}/change/", f"{job.pk}/delete/"):
+        assert root.get(OVERVIEW + address).status_code == 404
