@@ -25,24 +25,18 @@ it, and a permission of its own guards each.
 
 from __future__ import annotations
 
-from . import (
-    agents,
-    builds,
-    connectors,
-    jobs,
-    overview,
-    tokens,
-    versions,
-    workers,
-)
+from django.apps import apps
 
-__all__ = [
-    "agents",
-    "builds",
-    "connectors",
-    "jobs",
-    "overview",
-    "tokens",
-    "versions",
-    "workers",
-]
+# Template tags import this package wherever the app is installed; a host without
+# Django's admin has nothing to register with.
+if apps.is_installed("django.contrib.admin"):
+    from . import (  # noqa: F401 - importing a family registers it
+        agents,
+        builds,
+        connectors,
+        jobs,
+        overview,
+        tokens,
+        versions,
+        workers,
+    )
