@@ -69,7 +69,7 @@ def run(port: int, *, upload: bool) -> None:
         say(f"admin      {servers.base}/admin/")
         say(f"operator   operator / {people.operator_password}")
         say(
-            f"owner      owner / {people.owner_password}  (API: {servers.base}/api/docs)"
+            f"owner      owner / {people.owner_password}  (API: {servers.base}/api/openapi.json)"
         )
         if keep_serving:
             say("Ctrl-C stops everything")
