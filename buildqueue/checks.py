@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.core import checks
 from django.db import connections, router
@@ -44,9 +45,7 @@ def check_settings(app_configs: object, **kwargs: Any) -> Sequence[checks.CheckM
 
 def check_database(app_configs: object, **kwargs: Any) -> Sequence[checks.CheckMessage]:
     """Tell when the jobs would not be stored in PostgreSQL."""
-    from .models import BuildJob
-
-    alias = router.db_for_write(BuildJob)
+    alias = router.db_for_write(apps.get_model("buildqueue", "BuildJob"))
     if connections[alias].vendor == "postgresql":
         return []
     return [

@@ -7,14 +7,19 @@ are told by `manage.py check` (buildqueue.E001 to E003), not by an import.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias, get_type_hints
 
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
+from pydantic import Field, TypeAdapter, ValidationError
+
+Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,42 +27,42 @@ class Settings:
     """All settings with their defaults; the comment above each is its documentation."""
 
     # How long a lease lasts; a worker that goes silent loses its jobs after it.
-    lease_seconds: float = 60.0
+    lease_seconds: Seconds = 60.0
     # How often a worker renews the leases of its living slots.
-    renewal_seconds: float = 20.0
+    renewal_seconds: Seconds = 20.0
     # How often an idle worker looks for jobs when it can LISTEN for wake-ups.
-    poll_seconds: float = 5.0
+    poll_seconds: Seconds = 5.0
     # How often it looks when it cannot LISTEN (behind a transaction pooler).
-    poll_seconds_without_listen: float = 1.0
+    poll_seconds_without_listen: Seconds = 1.0
     # How often workers look for dead workers.
-    watch_seconds: float = 2.0
+    watch_seconds: Seconds = 2.0
     # How long a worker's lock must be gone before it counts as dead.
-    watch_grace_seconds: float = 5.0
+    watch_grace_seconds: Seconds = 5.0
     # How often runs whose lease is over are rescued.
-    rescue_seconds: float = 15.0
+    rescue_seconds: Seconds = 15.0
     # How often maintenance runs.
-    maintenance_seconds: float = 60.0
+    maintenance_seconds: Seconds = 60.0
     # How many failures and crashes a job may have before it fails for good.
-    max_attempts: int = 3
+    max_attempts: Count = 3
     # How long a job of a build kind may run.
-    build_time_limit_seconds: float = 1800.0
+    build_time_limit_seconds: Seconds = 1800.0
     # The first delay before a retry; doubled for each further failure.
-    backoff_base_seconds: float = 2.0
+    backoff_base_seconds: Seconds = 2.0
     # The longest delay before a retry.
-    backoff_max_seconds: float = 600.0
+    backoff_max_seconds: Seconds = 600.0
     # How much a retry's delay may vary, as a part of it.
-    backoff_jitter: float = 0.2
+    backoff_jitter: Annotated[float, Field(ge=0, lt=1)] = 0.2
     # How many jobs a worker runs at once.
-    slots: int = 2
+    slots: Count = 2
     # How many jobs a slot's process runs before it is replaced by a fresh one.
-    slot_max_jobs: int = 100
+    slot_max_jobs: Count = 100
     # How long a stopping worker lets its jobs finish before it hands them back.
     # None waits until they are done.
-    drain_seconds: float | None = 110.0
+    drain_seconds: Annotated[float, Field(ge=0)] | None = 110.0
     # How long a process gets between TERM and KILL.
-    kill_grace_seconds: float = 5.0
+    kill_grace_seconds: Seconds = 5.0
     # How much output is kept of one run; what comes after is counted, not kept.
-    log_max_bytes_per_run: int = 16 * 1024 * 1024
+    log_max_bytes_per_run: Count = 16 * 1024 * 1024
     # The alias of a connection that reaches PostgreSQL past any pooler, used for
     # LISTEN and session locks. None: the alias of the jobs, if a probe shows it direct.
     direct_database: str | None = None
@@ -71,17 +76,16 @@ class Settings:
     # The ports from which the local runtime takes addresses and instances.
     local_ports: tuple[int, int] = (20000, 29999)
     # How often a new deployment is asked whether it is healthy, and how far apart.
-    health_tries: int = 30
-    health_interval_seconds: float = 3.0
+    health_tries: Count = 30
+    health_interval_seconds: Seconds = 3.0
     # The largest upload, in bytes.
-    upload_max_bytes: int = 100 * 1024 * 1024
+    upload_max_bytes: Count = 100 * 1024 * 1024
     # How many entries a source archive may have, and how many bytes when unpacked.
-    archive_max_entries: int = 1000
-    archive_max_unpacked_bytes: int = 200 * 1024 * 1024
+    archive_max_entries: Count = 1000
+    archive_max_unpacked_bytes: Count = 200 * 1024 * 1024
     # Processes that a worker starts on its host and keeps running, as dotted paths to
     # functions that return a command, or None when nothing is to be started.
     host_services: tuple[str, ...] = ("buildqueue.executors.services.local_runtime",)
-
     # What a host can do that others may not, as dotted paths to functions that return
     # names; a job that requires one runs only there.
     capabilities: tuple[str, ...] = ("buildqueue.executors.services.capabilities",)
@@ -105,64 +109,47 @@ NAMES = {f.name.upper(): f for f in fields(Settings) if f.name != "faults"}
 
 @lru_cache(maxsize=1)
 def get() -> Settings:
-    """Return the settings in force."""
-    given: dict[str, Any] = getattr(django_settings, "BUILDQUEUE", None) or {}
-    known, faults = {}, []
+    """Return the settings in force; a faulty one counts as not given."""
+    given = getattr(django_settings, "BUILDQUEUE", None) or {}
+    if not isinstance(given, Mapping):
+        return Settings(faults=("BUILDQUEUE must be a dict",))
+    hints = get_type_hints(Settings, include_extras=True)
+    known: dict[str, Any] = {}
+    faults: list[str] = []
     for key, value in given.items():
-        if key in NAMES:
-            known[key.lower()] = value
+        if key not in NAMES:
+            faults.append(f"BUILDQUEUE has no setting {key!r}{_hint(key)}")
             continue
-        near = get_close_matches(key, NAMES, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        faults.append(f"BUILDQUEUE has no setting {key!r}{hint}")
-    made = Settings(**known)
-    return Settings(**known, faults=(*faults, *_contradictions(made)))
+        name = key.lower()
+        try:
+            known[name] = TypeAdapter(hints[name]).validate_python(value)
+        except ValidationError as error:
+            why = error.errors(include_url=False)[0]["msg"]
+            faults.append(f"BUILDQUEUE[{key!r}] is {value!r}: {why}")
+    faults += _contradictions(Settings(**known))
+    return Settings(**known, faults=tuple(faults))
+
+
+def _hint(key: object) -> str:
+    near = get_close_matches(str(key).upper(), NAMES, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _contradictions(made: Settings) -> list[str]:
-    faults = [
-        f"BUILDQUEUE[{name.upper()!r}] must be above 0, not {value!r}"
-        for name in POSITIVE
-        if not isinstance(value := getattr(made, name), int | float) or value <= 0
-    ]
-    if faults:
-        return faults
+    faults = []
     if made.lease_seconds < 2 * made.renewal_seconds:
         faults.append(
             "BUILDQUEUE['LEASE_SECONDS'] must be at least twice RENEWAL_SECONDS: "
             "one late renewal would lose every lease"
         )
-    if made.drain_seconds is not None and made.drain_seconds < 0:
-        faults.append("BUILDQUEUE['DRAIN_SECONDS'] must be 0 or more, or None")
+    if made.backoff_max_seconds < made.backoff_base_seconds:
+        faults.append(
+            "BUILDQUEUE['BACKOFF_MAX_SECONDS'] must not be below BACKOFF_BASE_SECONDS"
+        )
     low, high = made.local_ports
     if not 1024 <= low < high <= 65535:
         faults.append("BUILDQUEUE['LOCAL_PORTS'] must be two ports, 1024 to 65535")
     return faults
-
-
-POSITIVE = (
-    "lease_seconds",
-    "renewal_seconds",
-    "poll_seconds",
-    "poll_seconds_without_listen",
-    "watch_seconds",
-    "watch_grace_seconds",
-    "rescue_seconds",
-    "maintenance_seconds",
-    "max_attempts",
-    "build_time_limit_seconds",
-    "backoff_base_seconds",
-    "backoff_max_seconds",
-    "slots",
-    "slot_max_jobs",
-    "kill_grace_seconds",
-    "log_max_bytes_per_run",
-    "health_tries",
-    "health_interval_seconds",
-    "upload_max_bytes",
-    "archive_max_entries",
-    "archive_max_unpacked_bytes",
-)
 
 
 def _forget(*, setting: str, **kwargs: object) -> None:

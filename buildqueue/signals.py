@@ -26,7 +26,9 @@ job_changed = Signal()  # job, previous (a status)
 def _send(signal: Signal, **facts: object) -> None:
     for receiver, answer in signal.send_robust(sender=None, **facts):
         if isinstance(answer, Exception):
-            logger.error("receiver %r of a job signal raised", receiver)
+            logger.error(
+                "receiver %r of a job signal raised", receiver, exc_info=answer
+            )
 
 
 def job_enqueued_after_commit(job: BuildJob, *, using: str) -> None:

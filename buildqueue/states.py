@@ -47,7 +47,7 @@ class Transition:
     name: str
     sources: frozenset[JobStatus]  # empty: the row is made by it
     targets: frozenset[JobStatus]
-    by: str  # who may: anyone, worker, duty, operator
+    by: str  # who may: anyone, slot, worker, engine, duty, operator
     summary: str
 
     @property
@@ -81,6 +81,13 @@ FINISH = Transition(
 )
 FAIL = Transition(
     "fail", _RUNNING, _to(_S.FAILED), "worker", "it failed and is not tried again"
+)
+RESULT_MISSING = Transition(
+    "result_missing",
+    _to(_S.DONE),
+    _to(_S.FAILED),
+    "engine",
+    "it said done, but its result is not in the database",
 )
 RETRY_LATER = Transition(
     "retry_later", _RUNNING, _to(_S.SCHEDULED), "worker", "it failed: tried again later"
@@ -143,6 +150,7 @@ TRANSITIONS: dict[str, Transition] = {
         CLAIM,
         FINISH,
         FAIL,
+        RESULT_MISSING,
         RETRY_LATER,
         SNOOZE,
         HAND_BACK,

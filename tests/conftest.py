@@ -8,6 +8,29 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.db import connection, connections, transaction
+from django.test.utils import setup_databases, teardown_databases
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(
+    django_test_environment: None,
+    django_db_blocker: Any,
+    django_db_modify_db_settings: None,
+    django_db_keepdb: bool,
+    django_db_createdb: bool,
+) -> Iterator[None]:
+    """Make the test databases, whatever the tests of this run are marked with.
+
+    The plug-in's own makes none when no test has its mark, and `committed` would then
+    work on, and clear, the real one.
+    """
+    keep = django_db_keepdb and not django_db_createdb
+    with django_db_blocker.unblock():
+        made = setup_databases(verbosity=0, interactive=False, keepdb=keep)
+    yield
+    if not django_db_keepdb:
+        with django_db_blocker.unblock():
+            teardown_databases(made, verbosity=0)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -15,6 +16,8 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(tempfile.gettempdir()) / f"buildqueue-tests-{os.getuid()}"
 
 env = environ.Env()
+# What a test wants otherwise in the processes that it starts, as JSON.
+OVERRIDES = json.loads(os.environ.get("BUILDQUEUE_TEST_OVERRIDES", "{}"))
 
 
 def _database_url() -> str:
@@ -31,7 +34,9 @@ ALLOWED_HOSTS = ["*"]
 ROOT_URLCONF = "tests.urls"
 USE_TZ = True
 TIME_ZONE = "UTC"
-DATABASES = {"default": env.db_url_config(_database_url())}
+DATABASES = OVERRIDES.get("DATABASES") or {
+    "default": env.db_url_config(_database_url())
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -42,6 +47,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "buildqueue",
     "tests.host",
+    *OVERRIDES.get("INSTALLED_APPS", []),
 ]
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -70,4 +76,5 @@ BUILDQUEUE = {
     "HOST_SERVICES": [],
     "CAPABILITIES": [],
     "DUTIES": [],
+    **OVERRIDES.get("BUILDQUEUE", {}),
 }

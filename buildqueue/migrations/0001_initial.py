@@ -425,7 +425,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='agentbuild',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('completed_at__isnull', False), ('status__in', ['success', 'failed'])), models.Q(('completed_at__isnull', True), ('status__in', ['queued', 'building'])), _connector='OR'), name='chk_agent_builds_completed'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('completed_at__isnull', False), ('status__in', ['success', 'failed'])), models.Q(models.Q(('status__in', ['success', 'failed']), _negated=True), ('completed_at__isnull', True)), _connector='OR'), name='chk_agent_builds_completed'),
         ),
         migrations.AddIndex(
             model_name='jobevent',
@@ -450,6 +450,10 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='jobrun',
             constraint=models.UniqueConstraint(condition=models.Q(('ended_at__isnull', True), ('serial_key__isnull', False)), fields=('serial_key',), name='job_runs_one_open_per_key'),
+        ),
+        migrations.AddConstraint(
+            model_name='jobrun',
+            constraint=models.UniqueConstraint(condition=models.Q(('ended_at__isnull', True)), fields=('job',), name='job_runs_one_open_per_job'),
         ),
         migrations.AddIndex(
             model_name='buildjob',
@@ -482,6 +486,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='buildjob',
             index=models.Index(condition=models.Q(('parent__isnull', False)), fields=['parent'], name='build_jobs_children'),
+        ),
+        migrations.AddIndex(
+            model_name='buildjob',
+            index=models.Index(condition=models.Q(('status__in', ['paused', 'waiting_approval', 'waiting_children', 'waiting_input']), models.Q(('held', True), ('status', 'pending')), _connector='OR'), fields=['status'], name='build_jobs_parked'),
         ),
         migrations.AddIndex(
             model_name='buildjob',
@@ -529,7 +537,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='buildjob',
-            constraint=models.CheckConstraint(condition=models.Q(('payload__isnull', False), models.Q(('queue', ''), _negated=True)), name='chk_build_jobs_payload'),
+            constraint=models.CheckConstraint(condition=models.Q(('queue', ''), _negated=True), name='chk_build_jobs_queue'),
         ),
         migrations.AddConstraint(
             model_name='buildjob',
@@ -553,6 +561,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='mcpconnectorbuild',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('completed_at__isnull', False), ('status__in', ['success', 'failed'])), models.Q(('completed_at__isnull', True), ('status__in', ['pending', 'building'])), _connector='OR'), name='chk_connector_builds_completed'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('completed_at__isnull', False), ('status__in', ['success', 'failed'])), models.Q(models.Q(('status__in', ['success', 'failed']), _negated=True), ('completed_at__isnull', True)), _connector='OR'), name='chk_connector_builds_completed'),
         ),
     ]

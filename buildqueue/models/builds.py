@@ -81,7 +81,7 @@ class AgentBuild(models.Model):
                 condition=Q(
                     status__in=["success", "failed"], completed_at__isnull=False
                 )
-                | Q(status__in=["queued", "building"], completed_at__isnull=True),
+                | (~Q(status__in=["success", "failed"]) & Q(completed_at__isnull=True)),
             ),
         ]
         indexes = [

@@ -208,7 +208,7 @@ class McpConnectorBuild(models.Model):
                 condition=Q(
                     status__in=["success", "failed"], completed_at__isnull=False
                 )
-                | Q(status__in=["pending", "building"], completed_at__isnull=True),
+                | (~Q(status__in=["success", "failed"]) & Q(completed_at__isnull=True)),
             ),
         ]
         indexes = [

@@ -18,7 +18,7 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce, Now
 from django.utils.translation import gettext_lazy as _
 
-from ..states import BUILD_KINDS, FINAL, UNCLAIMED, JobStatus
+from ..states import BUILD_KINDS, FINAL, UNCLAIMED, WAITING, JobStatus
 from .expressions import NextValue
 from .keys import TargetKey
 
@@ -40,7 +40,9 @@ class JobQuerySet(models.QuerySet["BuildJob"]):
         return self.filter(owner_id=owner_id)
 
     def for_target(self, job: BuildJob) -> Self:
-        """Jobs of the same agent or connector."""
+        """Jobs of the same agent or connector; none when the job has no target."""
+        if job.agent_id is None and job.connector_id is None:
+            return self.none()
         return self.filter(agent_id=job.agent_id, connector_id=job.connector_id)
 
 
@@ -193,8 +195,8 @@ class BuildJob(models.Model):
                 ),
             ),
             models.CheckConstraint(
-                name="chk_build_jobs_payload",
-                condition=Q(payload__isnull=False) & ~Q(queue=""),
+                name="chk_build_jobs_queue",
+                condition=~Q(queue=""),
             ),
             models.UniqueConstraint(
                 name="build_jobs_one_open_per_key",
@@ -250,6 +252,12 @@ class BuildJob(models.Model):
                 fields=["parent"],
                 name="build_jobs_children",
                 condition=Q(parent__isnull=False),
+            ),
+            models.Index(
+                fields=["status"],
+                name="build_jobs_parked",
+                condition=Q(status__in=sorted(WAITING | {JobStatus.PAUSED}))
+                | Q(status=JobStatus.PENDING, held=True),
             ),
             models.Index(
                 fields=["id"],

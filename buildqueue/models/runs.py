@@ -63,6 +63,11 @@ class JobRun(models.Model):
                 fields=["serial_key"],
                 condition=Q(serial_key__isnull=False, ended_at__isnull=True),
             ),
+            models.UniqueConstraint(
+                name="job_runs_one_open_per_job",
+                fields=["job"],
+                condition=Q(ended_at__isnull=True),
+            ),
         ]
         indexes = [
             models.Index(

@@ -11,7 +11,7 @@
     failures     from an exception to an outcome, and the delay before a retry
     recovery     what became of runs whose process or worker died
     verbs        what people may do to a job
-    duties       what must be done from time to time, by one process
+    database     which connection jobs live on
     logs         a run's output, in chunks
     stats        numbers for people
 

@@ -17,7 +17,7 @@ from uuid import UUID
 from ..exceptions import LostLeaseError
 from ..models import BuildJob
 from ..states import EventKind
-from . import database, leases
+from . import database, leases, logs
 
 STEP_EVENT = """
 INSERT INTO buildqueue_jobevent (job_id, run, attempt, kind, title, detail, actor)
@@ -74,7 +74,8 @@ class Context:
     def _tell(
         self, kind: EventKind, title: str, detail: dict[str, Any] | None = None
     ) -> None:
-        values = [kind.value, title[:200], json.dumps(detail or {}, default=str)]
+        told = json.dumps(logs.storable_json(detail or {}), default=str)
+        values = [kind.value, logs.storable(title)[:200], told]
         with database.connection().cursor() as cursor:
             cursor.execute(STEP_EVENT, [*values, self.job.pk, self.lease_id])
             if cursor.rowcount != 1:

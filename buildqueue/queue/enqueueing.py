@@ -50,6 +50,8 @@ def enqueue(
     )
     known = handlers.get(str(stored.get("kind", "")))
     known.parse(stored)
+    if max_attempts is None:
+        max_attempts = known.max_attempts or conf.get().max_attempts
     job = BuildJob(
         payload=stored,
         queue=queue or known.queue,
@@ -57,7 +59,7 @@ def enqueue(
         status=JobStatus.SCHEDULED if due_at else JobStatus.PENDING,
         due_at=due_at or Now(),
         owner_id=owner_id,
-        max_attempts=max_attempts or known.max_attempts or conf.get().max_attempts,
+        max_attempts=max_attempts,
         serial_key=serial_key,
         dedupe_key=dedupe_key,
         requires=requires,
@@ -72,7 +74,10 @@ def enqueue(
             actor=actor or Actor(label="owner" if owner_id else "host", id=owner_id),
         )
         transitions.record(job, states.ENQUEUE.name, change=change)
-    wakeups.wake(job.queue)
+    if job.status == JobStatus.SCHEDULED:
+        wakeups.tell_later()
+    else:
+        wakeups.wake(job.queue)
     signals.job_enqueued_after_commit(job, using=database.alias())
     return job
 

@@ -60,7 +60,7 @@ def backoff(
     jitter: float,
     rand: Callable[[], float] = random.random,
 ) -> float:
-    """Return the seconds before the next try: base times 2 to the n, capped, give or take jitter.
+    """Return the seconds before the next try: doubled each time, capped, jittered.
 
     `failures` counts the one that has just happened, so the first delay is the base.
     """

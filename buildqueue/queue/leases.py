@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from django.db.models import DateTimeField, ExpressionWrapper, F, Value
+from django.db.models.functions import Now
 
 from ..models import BuildJob
 from ..models.expressions import ClockTimestamp
@@ -53,11 +53,8 @@ def held(leases: Sequence[UUID]) -> set[UUID]:
     return {lease for lease in live.values_list("lease_id", flat=True) if lease}
 
 
-def over(grace: timedelta = timedelta(0)) -> list[BuildJob]:
-    """Return the jobs whose lease is over, by the database's clock."""
-    moment = ExpressionWrapper(
-        F("lease_until") + Value(grace), output_field=DateTimeField()
-    )
+def over(limit: int = 1000) -> list[BuildJob]:
+    """Return jobs whose lease is over, by the database's clock, the longest first."""
     jobs = BuildJob.objects.using(database.alias())
-    ended = jobs.filter(status=JobStatus.IN_PROGRESS).annotate(ends=moment)
-    return list(ended.filter(ends__lt=ClockTimestamp()).order_by("lease_until"))
+    ended = jobs.filter(status=JobStatus.IN_PROGRESS, lease_until__lt=Now())
+    return list(ended.order_by("lease_until")[:limit])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 from uuid import UUID
 
 from django.db.models import Q
@@ -66,3 +66,19 @@ def storable(text: str) -> str:
     """Return the text without what PostgreSQL cannot keep: NUL, lone surrogates."""
     clean = text.replace("\x00", "\N{SYMBOL FOR NULL}")
     return clean.encode("utf-8", "replace").decode("utf-8")
+
+
+def storable_json(value: Any) -> Any:
+    """Return the value with every text in it made storable; other things as they are."""
+    match value:
+        case str():
+            return storable(value)
+        case dict():
+            return {
+                storable(key) if isinstance(key, str) else key: storable_json(item)
+                for key, item in value.items()
+            }
+        case list() | tuple():
+            return [storable_json(item) for item in value]
+        case _:
+            return value

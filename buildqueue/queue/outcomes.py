@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -11,6 +12,10 @@ class Done:
     """The work is done; `result` is small and JSON."""
 
     result: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a result that is not JSON here, where the handler's author sees it."""
+        json.dumps(self.result, allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,19 +17,29 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.core.exceptions import EmptyResultSet
 from django.db import IntegrityError
-from django.db.models import F, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from .. import signals, states
 from ..exceptions import InvalidTransition, LostLeaseError, ResultMissing
 from ..models import BuildJob, JobEvent, JobRun
 from ..models.expressions import ClockTimestamp
-from ..states import FINAL, UNCLAIMED, EventKind, JobStatus, Transition
-from . import database, handlers, wakeups
-from .outcomes import SYSTEM, Actor, Cause
+from ..states import (
+    FINAL,
+    UNCLAIMED,
+    EventKind,
+    JobStatus,
+    RunOutcome,
+    Transition,
+)
+from . import database, handlers, logs, wakeups
+from .outcomes import SYSTEM, Actor
 
 logger = logging.getLogger(__name__)
+
+MAX_CODE = 100  # as the columns have it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,30 +54,61 @@ class Change:
     run: dict[str, Any] | None = None  # how the run ended; None: its process may live
     detail: dict[str, Any] = field(default_factory=dict)  # of the event
 
+    def __post_init__(self) -> None:
+        """Refuse a target that the transition does not have: a fault of the caller."""
+        if self.target not in self.transition.targets:
+            raise ValueError(f"{self.transition.name} does not lead to {self.target}")
+
 
 def apply(
-    job_id: UUID, change: Change, *, fence: UUID | None = None, guard: Q | None = None
+    job_id: UUID,
+    change: Change,
+    *,
+    fence: UUID | None = None,
+    guard: Q | None = None,
+    skip_locked: bool = False,
 ) -> BuildJob:
     """Apply a change and return the job as it is then.
 
     A worker's change carries its fence, the lease's id: LostLeaseError when the lease is
     gone. Anybody else's: InvalidTransition when the status, or the guard, does not allow
-    it. Opens its own transaction, or joins the caller's.
+    it, or when the row is locked and was to be skipped. Opens its own transaction, or
+    joins the caller's.
     """
+    change = _storable(change)
     with database.atomic():
-        before = _lock(job_id, change, fence, guard)
+        before = _lock(job_id, change, fence, guard or Q(), skip_locked)
         _update(before, change)
         _end_run(before, change)
         job = BuildJob.objects.using(database.alias()).get(pk=job_id)
         record(job, change.transition.name, change=change, run=before.lease_id)
         if job.is_final:
-            job = _run_final_hook(job, change)
-        _tell(before, job)
+            job = _run_final_hook(job)
+        _tell(before, job, change)
     return job
 
 
+def _storable(change: Change) -> Change:
+    """Return the change without what PostgreSQL would refuse: handlers wrote the texts."""
+    run = None if change.run is None else _fitting(change.run)
+    return replace(
+        change,
+        reason=logs.storable(change.reason),
+        values=_fitting(change.values),
+        run=run,
+        detail=logs.storable_json(change.detail),
+    )
+
+
+def _fitting(columns: dict[str, Any]) -> dict[str, Any]:
+    clean: dict[str, Any] = logs.storable_json(columns)
+    if isinstance(code := clean.get("error_code"), str):
+        clean["error_code"] = code[:MAX_CODE]
+    return clean
+
+
 def _lock(
-    job_id: UUID, change: Change, fence: UUID | None, guard: Q | None
+    job_id: UUID, change: Change, fence: UUID | None, guard: Q, skip_locked: bool
 ) -> BuildJob:
     if change.transition.fenced != (fence is not None):
         raise TypeError(f"{change.transition.name} is a worker's change: fence it")
@@ -77,8 +118,8 @@ def _lock(
         Q(lease_id=fence) if fence else Q(status__in=sorted(change.transition.sources))
     )
     jobs = BuildJob.objects.using(database.alias())
-    locked = jobs.select_for_update(no_key=True).filter(held, guard or Q(), pk=job_id)
-    if job := locked.first():
+    locked = jobs.select_for_update(no_key=True, skip_locked=skip_locked)
+    if job := locked.filter(held, guard, pk=job_id).first():
         return job
     if fence:
         raise LostLeaseError(job_id, fence)
@@ -97,6 +138,9 @@ def _update(before: BuildJob, change: Change) -> None:
     }
     if change.target in UNCLAIMED:
         values["picked_at"] = None
+    if change.target == JobStatus.DONE:
+        # What went wrong in an earlier attempt stands on its run, not on a done job.
+        values |= {"error_code": None, "error_msg": None}
     hit = (
         BuildJob.objects.using(database.alias())
         .filter(pk=before.pk, status=before.status, lease_id=before.lease_id)
@@ -141,42 +185,66 @@ def record(
     )
 
 
-def _run_final_hook(job: BuildJob, change: Change) -> BuildJob:
+def _run_final_hook(job: BuildJob) -> BuildJob:
     """Run the kind's final hook; one that raises never keeps the job from ending.
 
-    "Done" whose result is not in the database becomes failed with `result_missing`.
+    "Done" whose result is not in the database becomes failed with `result_missing`, and
+    the hook is called again for the failed job.
     """
-    found = handlers.hooks_of(job.kind)
-    if found is None or found.on_final is None:
-        return job
-    try:
-        with database.atomic():
-            found.on_final(job)
-    except ResultMissing as missing:
-        return _fail_for_missing_result(job, str(missing))
-    except Exception as error:  # any hook of any host: recorded, retried by a duty
-        logger.exception("final hook failed", extra={"job_id": str(job.pk)})
-        jobs = BuildJob.objects.using(database.alias())
-        jobs.filter(pk=job.pk).update(hook_pending=True)
-        detail = {"error": f"{type(error).__name__}: {error}"[:2000]}
-        record(job, EventKind.FINAL_HOOK_FAILED, detail=detail)
-        job.hook_pending = True
+    fault = _call_final_hook(job)
+    if isinstance(fault, ResultMissing) and job.status == JobStatus.DONE:
+        return _run_final_hook(_fail_for_missing_result(job, str(fault)))
+    if fault is not None:
+        _remember_failed_hook(job, fault)
+    elif job.hook_pending:
+        BuildJob.objects.using(database.alias()).filter(pk=job.pk).update(
+            hook_pending=False
+        )
+        job.hook_pending = False
     return job
 
 
-def _fail_for_missing_result(job: BuildJob, reason: str) -> BuildJob:
-    values = {
-        "status": JobStatus.FAILED,
-        "error_code": "result_missing",
-        "error_msg": reason or "the handler said done but left no result",
-        "result": None,
-    }
+def _call_final_hook(job: BuildJob) -> Exception | None:
+    """Call the hook in a savepoint and return what it raised."""
+    found = handlers.hooks_of(job.kind)
+    if found is None or found.on_final is None:
+        return None
+    try:
+        with database.atomic():
+            found.on_final(job)
+    except Exception as error:  # a hook of any host: recorded, retried by a duty
+        return error
+    return None
+
+
+def _remember_failed_hook(job: BuildJob, fault: Exception) -> None:
+    """Mark the job for the duty; told once, however often the hook raises again."""
+    logger.error("final hook of job %s failed", job.pk, exc_info=fault)
+    if job.hook_pending:
+        return
     jobs = BuildJob.objects.using(database.alias())
-    jobs.filter(pk=job.pk, status=JobStatus.DONE).update(**values)
-    ended = jobs.get(pk=job.pk)
-    change = Change(transition=states.FAIL, target=JobStatus.FAILED, reason=reason)
-    record(ended, states.FAIL.name, change=change)
-    return _run_final_hook(ended, change)
+    jobs.filter(pk=job.pk).update(hook_pending=True)
+    job.hook_pending = True
+    message = logs.storable(f"{type(fault).__name__}: {fault}"[:2000])
+    record(job, EventKind.FINAL_HOOK_FAILED, detail={"error": message})
+
+
+def _fail_for_missing_result(job: BuildJob, reason: str) -> BuildJob:
+    """Take "done" back, on the job and on its run, and return the failed job."""
+    reason = logs.storable(reason) or "the handler said done but left no result"
+    error = {"error_code": "result_missing", "error_msg": reason}
+    jobs = BuildJob.objects.using(database.alias())
+    jobs.filter(pk=job.pk).update(status=JobStatus.FAILED, result=None, **error)
+    runs = JobRun.objects.using(database.alias())
+    runs.filter(job_id=job.pk, attempt=job.attempt).update(
+        outcome=RunOutcome.FAILED, **error
+    )
+    failed = jobs.get(pk=job.pk)
+    change = Change(
+        transition=states.RESULT_MISSING, target=JobStatus.FAILED, reason=reason
+    )
+    record(failed, states.RESULT_MISSING.name, change=change)
+    return failed
 
 
 def retry_final_hook(job_id: UUID) -> bool:
@@ -190,17 +258,19 @@ def retry_final_hook(job_id: UUID) -> bool:
         )
         if job is None:
             return False
-        jobs.filter(pk=job_id).update(hook_pending=False)
-        job.hook_pending = False
-        change = Change(transition=states.FINISH, target=JobStatus(job.status))
-        return not _run_final_hook(job, change).hook_pending
+        ended = _run_final_hook(job)
+        if ended.status != job.status:
+            signals.job_changed_after_commit(ended, job.status, using=database.alias())
+    return not ended.hook_pending
 
 
-def _tell(before: BuildJob, job: BuildJob) -> None:
+def _tell(before: BuildJob, job: BuildJob, change: Change) -> None:
     """Send hints after the commit: work, a free key, a revoked lease, an end."""
     if job.status == JobStatus.PENDING or before.serial_key:
         wakeups.wake(job.queue)
-    if before.worker is not None:
+    if job.status == JobStatus.SCHEDULED:
+        wakeups.tell_later()
+    if before.worker is not None and not change.transition.fenced:
         wakeups.tell_revoked(before.worker)
     signals.job_changed_after_commit(job, before.status, using=database.alias())
 
@@ -221,7 +291,8 @@ taken AS (
     WHERE job.id = candidates.id
     RETURNING job.*
 ), runs AS (
-    -- The unique index on open runs of a key is the last word on "one at a time".
+    -- Unique indexes on the open runs of a key, and of a job, are the last word on
+    -- "one at a time".
     INSERT INTO buildqueue_jobrun
         (id, job_id, attempt, worker, slot, pid, owner_id, serial_key)
     SELECT lease_id, id, attempt, worker, slot, %s, owner_id, serial_key FROM taken
@@ -229,8 +300,11 @@ taken AS (
     INSERT INTO buildqueue_jobevent (job_id, run, attempt, kind, title, actor)
     SELECT id, lease_id, attempt, 'claim', 'in_progress', 'worker' FROM taken
 )
-SELECT {columns} FROM taken ORDER BY seq
+SELECT {columns} FROM taken ORDER BY priority DESC, due_at, seq
 """
+
+
+TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,17 +323,25 @@ def take(candidates: QuerySet[BuildJob], holder: Holder) -> list[BuildJob]:
     If the process dies after it, the leases end or the slot's death is seen, and the
     jobs are rescued.
     """
-    try:
-        with database.atomic():
-            return list(
-                BuildJob.objects.raw(
-                    *_claim_sql(candidates, holder), using=database.alias()
-                )
-            )
-    except IntegrityError as error:
-        if "job_runs_one_open_per_key" in str(error):
-            return []  # another claimer was a moment faster with this key
-        raise
+    for _ in range(TRIES):
+        try:
+            with database.atomic():
+                return _take(candidates, holder)
+        except EmptyResultSet:
+            return []  # nothing could match: a worker of no kinds
+        except IntegrityError as error:
+            if "job_runs_one_open_per" not in str(error):
+                raise
+            # Another claimer was a moment faster: look again, with a new snapshot.
+    return []
+
+
+def _take(candidates: QuerySet[BuildJob], holder: Holder) -> list[BuildJob]:
+    statement = _claim_sql(candidates, holder)  # compiled inside the transaction
+    taken = list(BuildJob.objects.raw(*statement, using=database.alias()))
+    for job in taken:
+        signals.job_changed_after_commit(job, JobStatus.PENDING, using=database.alias())
+    return taken
 
 
 def _claim_sql(
@@ -292,38 +374,9 @@ def promote_due(limit: int = 100) -> list[str]:
             )
             for job in found.values()
         )
+        for job in found.values():
+            job.status = JobStatus.PENDING
+            signals.job_changed_after_commit(
+                job, JobStatus.SCHEDULED, using=database.alias()
+            )
     return sorted({job.queue for job in found.values()})
-
-
-def run_values(cause: Cause) -> dict[str, Any]:
-    """Return the columns of a run that a cause of death fills."""
-    return {
-        "outcome": cause.outcome,
-        "error_code": cause.code,
-        "error_msg": cause.message,
-        "exit_code": cause.exit_code,
-        "exit_signal": cause.exit_signal,
-        "peak_memory_bytes": cause.peak_memory_bytes,
-        "cpu_seconds": cause.cpu_seconds,
-    }
-
-
-def rescue_change(job: BuildJob, cause: Cause, *, actor: Actor = SYSTEM) -> Change:
-    """Return the change for a job whose run died: again, or failed at the allowance."""
-    spent = job.failures + job.crashes + 1 >= job.max_attempts
-    change = Change(
-        transition=states.RESCUE,
-        target=JobStatus.FAILED if spent else JobStatus.PENDING,
-        actor=actor,
-        reason=cause.message,
-        values={"crashes": F("crashes") + 1},
-        run=run_values(cause),
-        detail={"code": cause.code, **cause.detail},
-    )
-    if not spent:
-        return change
-    ended = {
-        "error_code": "max_attempts_exhausted",
-        "error_msg": f"max attempts exceeded: {cause.message}",
-    }
-    return replace(change, values=change.values | ended)

@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
+from django.db import IntegrityError
 from django.db.models import F
 from django.db.models.functions import Greatest, Now
 
 from .. import states
+from ..exceptions import Refused
 from ..models import BuildJob
 from ..states import JobStatus, Transition
 from . import database, handlers, transitions
@@ -46,7 +48,8 @@ def force_fail(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
 def retry(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
     """Run a failed or cancelled job again, with one more try than it has used.
 
-    Refused when the kind's `on_reopen` says no, for instance of a deleted agent.
+    Refused when the kind's `on_reopen` says no, for instance of a deleted agent, and
+    when another open job holds its dedupe key by now.
     """
     with database.atomic():
         values = {
@@ -59,7 +62,16 @@ def retry(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
                 F("max_attempts"), F("failures") + F("crashes") + 1
             ),
         }
-        job = _apply(job_id, states.RETRY, JobStatus.PENDING, actor, reason, values)
+        try:
+            job = _apply(job_id, states.RETRY, JobStatus.PENDING, actor, reason, values)
+        except IntegrityError as error:
+            if "build_jobs_one_open_per_key" not in str(error):
+                raise
+            raise Refused(
+                "duplicate_job",
+                "Another open job has the same dedupe key: cancel it, or let it end.",
+                status=409,
+            ) from None
         found = handlers.hooks_of(job.kind)
         if found and found.on_reopen:
             found.on_reopen(job)

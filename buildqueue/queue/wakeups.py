@@ -17,7 +17,7 @@ from django.db import connections, transaction
 from . import database
 
 CHANNEL = "buildqueue"
-QUEUE, REVOKED = "q", "r"
+QUEUE, REVOKED, LATER = "q", "r", "l"
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,11 @@ def _after_commit(message: str) -> None:
 def wake(queue: str) -> None:
     """Tell idle workers, after the commit, that the queue may have a job for them."""
     _after_commit(f"{QUEUE}:{queue}")
+
+
+def tell_later() -> None:
+    """Tell workers, after the commit, that a job was scheduled: they sleep until due."""
+    _after_commit(LATER)
 
 
 def tell_revoked(worker: UUID) -> None:

@@ -1,0 +1,67 @@
+"""What do the engine's tests share? A holder, kinds with hooks, an ear for wake-ups."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from pydantic import BaseModel
+
+from buildqueue.models import BuildJob
+from buildqueue.queue import handlers
+from buildqueue.queue.transitions import Holder
+from tests.support.notices import Notices, listening
+
+AddKind = Callable[..., str]
+
+
+class Free(BaseModel):
+    """A payload that may be anything."""
+
+    kind: str
+
+
+def holder(lease: float = 60.0) -> Holder:
+    """Return a slot of a worker that nobody else is."""
+    return Holder(
+        worker=uuid.uuid4(),
+        slot=uuid.uuid4(),
+        pid=4711,
+        lease=timedelta(seconds=lease),
+    )
+
+
+@pytest.fixture
+def add_kind(monkeypatch: pytest.MonkeyPatch) -> AddKind:
+    """Register a kind for one test; hooks are its options."""
+
+    def add(
+        *,
+        on_final: Callable[[BuildJob], None] | None = None,
+        on_reopen: Callable[[BuildJob], None] | None = None,
+        **options: Any,
+    ) -> str:
+        kind = f"kind_{uuid.uuid4().hex}"
+        made = handlers.Handler(
+            kind=kind,
+            function=lambda ctx, payload: None,
+            payload=options.pop("payload", Free),
+            on_final=on_final,
+            on_reopen=on_reopen,
+            **options,
+        )
+        monkeypatch.setitem(handlers._handlers, kind, made)
+        return kind
+
+    return add
+
+
+@pytest.fixture
+def notices(committed: None) -> Iterator[Notices]:
+    """Hear the wake-ups of a test that commits."""
+    with listening(connection.settings_dict["NAME"]) as heard:
+        yield heard
