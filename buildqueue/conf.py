@@ -90,7 +90,10 @@ class Settings:
     # names; a job that requires one runs only there.
     capabilities: tuple[str, ...] = ("buildqueue.executors.services.capabilities",)
     # Functions that every worker calls at each maintenance, as dotted paths.
-    duties: tuple[str, ...] = ("buildqueue.executors.reconcile.reconcile_host",)
+    duties: tuple[str, ...] = (
+        "buildqueue.executors.reconcile.reconcile_host",
+        "buildqueue.executors.reconcile.prune_sources",
+    )
 
     # Faults found while reading; shown by the system checks.
     faults: tuple[str, ...] = field(default=(), repr=False)

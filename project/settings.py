@@ -21,7 +21,7 @@ DEBUG = env.bool("DEBUG", default=False)
 
 def _secret_key() -> str:
     """Return SECRET_KEY, or one made at the first start and kept beside the data."""
-    if key := env.str("SECRET_KEY", default=""):
+    if key := str(env.str("SECRET_KEY", default="")):
         return key
     path = DATA_DIR / "secret_key"
     if not path.exists():
@@ -35,7 +35,7 @@ def _secret_key() -> str:
 
 def _database_url() -> str:
     """Return DATABASE_URL, or that of the embedded server, started when it is not."""
-    if url := env.str("DATABASE_URL", default=""):
+    if url := str(env.str("DATABASE_URL", default="")):
         return url
     from project import embedded_postgres
 

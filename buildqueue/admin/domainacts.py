@@ -1,6 +1,6 @@
 """Which verbs of the domain does the control room offer, in which words?
 
-On agents those of `builds/retirement.py`, on tokens that of `api/tokens.py`. Each asks
+On agents those of `builds/retirement.py`, on tokens that of `tokens.py`. Each asks
 for the row again under its own lock; what is said here is only what people read.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..api import tokens
+from .. import tokens
 from ..builds import retirement
 from ..models import Agent, ApiToken
 from ..queue.outcomes import Actor

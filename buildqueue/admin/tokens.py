@@ -16,8 +16,7 @@ from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from .. import clock
-from ..api import tokens
+from .. import clock, tokens
 from ..models import ApiToken
 from . import display, moments
 from .acts import ActingAdmin, as_action

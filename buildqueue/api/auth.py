@@ -16,8 +16,9 @@ from django.middleware.csrf import CsrfViewMiddleware
 from ninja.security import HttpBearer
 from ninja.security.base import AuthBase
 
+from .. import tokens
 from ..queue.outcomes import Actor
-from . import receiving, tokens
+from . import receiving
 from .problems import refused
 
 MAX_LABEL = 150  # of the timeline's actor

@@ -10,7 +10,8 @@ action may be repeated; dying half-way leaves the rest for the next time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -33,6 +34,7 @@ LOG_LINES = 20
 RESTORE_TRIES = 10
 RESTORE_SECONDS = 1.0
 WORK_FOLDER_SECONDS = 600.0
+PRUNE_SECONDS = 3600.0
 
 
 @dataclass(slots=True)
@@ -74,12 +76,15 @@ def reconcile_host() -> Counts:
 
 
 def prune_sources() -> int:
-    """Remove stored sources that no build names."""
+    """Remove stored sources that no build names; looks once an hour at most."""
+    if time.monotonic() < _next_prune[0]:
+        return 0
+    _next_prune[0] = time.monotonic() + PRUNE_SECONDS
     return sources.prune_orphans()
 
 
-# What the worker's duties call at each maintenance.
-DUTIES: tuple[Callable[[], object], ...] = (reconcile_host, prune_sources)
+# A list of all stored sources costs more than a look at the runtime.
+_next_prune = [0.0]
 
 
 def _settle(

@@ -68,9 +68,8 @@ def run(port: int, *, upload: bool) -> None:
             upload_and_call(servers.base, people.owner_token)
         say(f"admin      {servers.base}/admin/")
         say(f"operator   operator / {people.operator_password}")
-        say(
-            f"owner      owner / {people.owner_password}  (API: {servers.base}/api/openapi.json)"
-        )
+        say(f"owner      owner / {people.owner_password}")
+        say(f"API        {servers.base}/api/openapi.json")
         if keep_serving:
             say("Ctrl-C stops everything")
             while True:

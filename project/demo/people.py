@@ -14,7 +14,7 @@ from pathlib import Path
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser
 
-from buildqueue.api import tokens
+from buildqueue import tokens
 
 
 @dataclass(frozen=True, slots=True)

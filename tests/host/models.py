@@ -13,3 +13,6 @@ class Effect(models.Model):
 
     class Meta:
         app_label = "host"
+
+    def __str__(self) -> str:
+        return f"{self.label} by attempt {self.attempt}"

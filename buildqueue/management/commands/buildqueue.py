@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import getpass
 from argparse import ArgumentParser
+from collections.abc import Iterable
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -62,6 +63,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Do what was asked."""
         do = options["do"]
+        lines: Iterable[str]
         try:
             if do == "list":
                 lines = jobs_text.listing(options)

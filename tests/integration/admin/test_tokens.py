@@ -7,7 +7,7 @@ import re
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from buildqueue.api import tokens
+from buildqueue import tokens
 from buildqueue.models import ApiToken
 from tests.factories import make_user
 

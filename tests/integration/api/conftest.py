@@ -12,7 +12,7 @@ from django.contrib.auth.models import AbstractUser
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from buildqueue.api import tokens
+from buildqueue import tokens
 
 from ...factories import make_user
 from .zips import make_zip

@@ -11,7 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils import timezone
 
-from buildqueue.api import tokens
+from buildqueue import tokens
 from buildqueue.models import ApiToken
 
 from ...factories import make_job

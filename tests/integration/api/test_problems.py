@@ -130,7 +130,7 @@ def test_every_exception_is_told_as_a_problem(
 def test_an_exception_while_the_token_is_looked_up_is_told_as_a_problem(
     with_token: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from buildqueue.api import tokens
+    from buildqueue import tokens
 
     monkeypatch.setattr(tokens, "find", failing(OperationalError("gone")))
 

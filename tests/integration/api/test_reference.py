@@ -103,7 +103,7 @@ import django
 sys.modules["ninja"] = None  # as if it were not installed
 django.setup()
 from buildqueue import urls
-from buildqueue.api import bodies, problems, receiving, tokens
+from buildqueue.api import bodies, problems, receiving
 
 assert urls.urlpatterns == [], urls.urlpatterns
 print("fine")

@@ -15,9 +15,9 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from .. import clock
-from ..models import ApiToken
-from ..models.tokens import ApiTokenQuerySet
+from . import clock
+from .models import ApiToken
+from .models.tokens import ApiTokenQuerySet
 
 PREFIX: Final = "bq_"
 SHOWN: Final = 8
