@@ -5,6 +5,10 @@
     guardian      each slot's parent: sees how it died, ends its whole tree
     slot          claims a job, runs it, reports, claims the next
     runner        one run as a pipeline: handler, payload, call, outcome, transition
+    asking        which slot looks for work
+    crew          the children: made, known, replaced
+    errands       what the duties were asked and have not done
+    stopping      signals, the drain and its end
     heartbeat     renews the leases of living slots, finds those taken away
     listener      LISTEN, the worker's session lock, the poll and the beat
     logpump       the slots' output, cut into chunks and stored

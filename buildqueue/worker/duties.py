@@ -2,8 +2,9 @@
 
 A child of the supervisor, replaced when it dies: rescue and maintenance run final hooks,
 which are the host's code, and a supervisor runs none. Requests come from the supervisor
-(a slot died, a stop hands jobs back); the rest is done on a tick, one process at a time
-among all workers, by an advisory lock that is tried and never waited for.
+(a slot or another worker died, a stop hands jobs back); the rest is done on a tick, the
+host's own duties in a thread, so that a slow one keeps no rescue waiting. Workers may do
+the same at the same time: each change is guarded, one of them wins.
 """
 
 from __future__ import annotations
@@ -12,55 +13,48 @@ import logging
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db.models import QuerySet
+from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
-from .. import conf, states
+from .. import conf
 from ..exceptions import LostLeaseError
 from ..models import BuildJob, Worker
 from ..queue import database, recovery, transitions, wakeups
-from ..queue.outcomes import WORKER, Cause
+from ..queue.outcomes import Cause
 from ..states import JobStatus, RunOutcome, WorkerStatus
-from . import locks
+from . import locks, runner
 from .channel import Channel, Message
 from .template import Order
 
 logger = logging.getLogger(__name__)
 
 LOCK_SPACE = 0x6271  # first half of the two-part advisory locks of duties
+ALIVE = [WorkerStatus.RUNNING, WorkerStatus.DRAINING]
 
 
 @dataclass(slots=True)
 class _Tick:
-    number: int
     seconds: float
-    duty: Callable[[], None]
-    shared: bool = True  # one process among all workers; else each worker its own
+    duty: Callable[[], object]
+    lock: int | None = None  # one process among all workers at a time
     due: float = 0.0
-
-
-@dataclass(slots=True)
-class Watch:
-    """Since when has each silent worker's lock been missing?"""
-
-    missing: dict[UUID, float] = field(default_factory=dict)
-
-    def look(self, now: float, grace: float) -> list[UUID]:
-        """Return the workers whose lock has been gone for the grace."""
-        gone = locks.workers_without_lock()
-        self.missing = {w: self.missing.get(w, now) for w in gone}
-        return [w for w, since in self.missing.items() if now - since >= grace]
 
 
 def serve(order: Order, control: Channel) -> None:
     """Serve requests and ticks until the supervisor is gone. Never returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ticks = _ticks() if order["periodic"] else []
+    if order["periodic"] and (hosts := _host_ticks()):
+        threading.Thread(target=_keep, args=[hosts], daemon=True).start()
     control.send(ready=True)
     while not control.closed:
         now = time.monotonic()
@@ -68,46 +62,68 @@ def serve(order: Order, control: Channel) -> None:
         if select.select([control], [], [], wait)[0]:
             for request in control.receive():
                 _serve_request(control, request)
-        for tick in ticks:
-            if time.monotonic() >= tick.due:
-                tick.due = time.monotonic() + tick.seconds
-                _guarded(tick)
+        _do_due(ticks)
     os._exit(0)
+
+
+def _do_due(ticks: list[_Tick]) -> None:
+    for tick in ticks:
+        if time.monotonic() >= tick.due:
+            tick.due = time.monotonic() + tick.seconds
+            _guarded(tick)
+
+
+def _keep(ticks: list[_Tick]) -> None:
+    while True:
+        _do_due(ticks)
+        time.sleep(max(0.0, min(tick.due for tick in ticks) - time.monotonic()))
 
 
 def _ticks() -> list[_Tick]:
     now = conf.get()
-    watch = Watch()
-    ticks = [
-        _Tick(1, now.watch_seconds, lambda: _end_dead_workers(watch)),
-        _Tick(2, now.rescue_seconds, _rescue),
-        _Tick(3, now.maintenance_seconds, _retry_hooks),
+    return [
+        _Tick(now.rescue_seconds, _rescue),
+        _Tick(now.maintenance_seconds, _retry_hooks, lock=1),
+        _Tick(now.maintenance_seconds, _mark_silent_workers),
     ]
-    for number, path in enumerate(now.duties, start=100):
-        duty = import_string(path)
-        ticks.append(_Tick(number, now.maintenance_seconds, duty, shared=False))
+
+
+def _host_ticks() -> list[_Tick]:
+    now = conf.get()
+    ticks = []
+    for path in now.duties:
+        try:
+            ticks.append(_Tick(now.maintenance_seconds, import_string(path)))
+        except ImportError:
+            logger.exception("duty %s cannot be loaded", path)
     return ticks
 
 
 def _guarded(tick: _Tick) -> None:
     """Run one duty; a failing one is told and does not stop the others."""
     try:
-        with database.connection().cursor() as cursor:
-            if tick.shared:
-                lock = [LOCK_SPACE, tick.number]
-                cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", lock)
-                if not cursor.fetchone()[0]:
-                    return
-            try:
-                tick.duty()
-            finally:
-                if tick.shared:
-                    cursor.execute("SELECT pg_advisory_unlock(%s, %s)", lock)
+        if tick.lock is None:
+            tick.duty()
+        else:
+            _alone(tick.lock, tick.duty)
     except (DatabaseError, InterfaceError) as error:
         logger.warning("duty failed, tried again later: %s", error)
         database.connection().close()
     except Exception:  # a duty of the host's: told, and tried again at the next tick
         logger.exception("duty failed, tried again later")
+
+
+def _alone(lock: int, duty: Callable[[], object]) -> None:
+    """Run a duty unless another worker does; a lost session gives the lock back."""
+    with database.connection().cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [LOCK_SPACE, lock])
+        if not cursor.fetchone()[0]:
+            return
+    try:
+        duty()
+    finally:
+        with database.connection().cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [LOCK_SPACE, lock])
 
 
 def _serve_request(control: Channel, request: Message) -> None:
@@ -122,17 +138,24 @@ def _serve_request(control: Channel, request: Message) -> None:
             database.connection().close()
             time.sleep(pause)
             pause = min(pause * 2, 2.0)
+        except Exception:  # a fault of ours must not keep the other requests waiting
+            logger.exception("request given up; the end of the leases will do it")
+            done = 0
+            break
     control.send(served=request, count=done)
 
 
 def _do(request: Message) -> int:
     if request["do"] == "recover":
         return recovery.rescue_expired()
+    if request["do"] == "rescue_worker":
+        return bury_worker(UUID(request["worker"]))
     slot = UUID(request["slot"])
     _wait_for_lock(slot)
+    cause = Cause(**request["cause"])
     if request["do"] == "hand_back":
-        return hand_back(slot)
-    return recovery.rescue_slot(slot, Cause(**request["cause"]))
+        return hand_back(slot, replace(cause, outcome=RunOutcome.RELEASED))
+    return recovery.rescue_slot(slot, cause)
 
 
 def _wait_for_lock(slot: UUID) -> None:
@@ -146,45 +169,64 @@ def _wait_for_lock(slot: UUID) -> None:
         session.close()
 
 
-def hand_back(slot: UUID) -> int:
+def hand_back(slot: UUID, cause: Cause) -> int:
     """Release what a stopped slot held: pending again, nothing counted."""
     jobs = BuildJob.objects.using(database.alias())
     count = 0
     for job in jobs.filter(slot=slot, status=JobStatus.IN_PROGRESS):
-        change = transitions.Change(
-            transition=states.HAND_BACK,
-            target=JobStatus.PENDING,
-            actor=WORKER,
-            reason="the worker stopped",
-            run={"outcome": RunOutcome.RELEASED},
-        )
         try:
+            change = runner.hand_back_change(recovery.run_values(cause))
             transitions.apply(job.pk, change, fence=job.lease_id)
         except LostLeaseError:
             continue
         count += 1
-    stopped = Cause(
-        outcome=RunOutcome.RELEASED, code="stopped", message="the worker stopped"
-    )
-    runs = recovery.runs_of_slot(slot)
-    recovery.end_revoked_runs(runs, stopped)
+    recovery.end_revoked_runs(recovery.runs_of_slot(slot), cause)
     return count
 
 
-def _end_dead_workers(watch: Watch) -> None:
-    dead = watch.look(time.monotonic(), conf.get().watch_grace_seconds)
-    for worker in dead:
-        rescued = recovery.rescue_worker(worker)
-        alive = [WorkerStatus.RUNNING, WorkerStatus.DRAINING]
-        workers = Worker.objects.using(database.alias())
-        workers.filter(pk=worker, status__in=alive).update(status=WorkerStatus.LOST)
-        logger.warning("worker %s died; %d jobs rescued", worker, rescued)
+def bury_worker(worker: UUID) -> int:
+    """Rescue what a worker held whose session is gone, and say that it is lost."""
+    rescued = recovery.rescue_worker(worker)
+    _mark_lost(Worker.objects.filter(pk=worker))
+    logger.warning("worker %s died; %d jobs rescued", worker, rescued)
+    return rescued
+
+
+def _mark_lost(workers: QuerySet[Worker]) -> None:
+    alive = workers.using(database.alias()).filter(status__in=ALIVE)
+    alive.update(status=WorkerStatus.LOST)
+
+
+# One statement tells whether there is anything to do: an idle worker stays cheap.
+ANYTHING = """
+SELECT EXISTS (SELECT 1 FROM buildqueue_buildjob
+               WHERE status = 'in_progress' AND lease_until < now())
+    OR EXISTS (SELECT 1 FROM buildqueue_jobrun
+               WHERE ended_at IS NULL AND expires_at < now())
+    OR EXISTS (SELECT 1 FROM buildqueue_buildjob
+               WHERE status = 'scheduled' AND due_at < now())
+"""
 
 
 def _rescue() -> None:
+    with database.connection().cursor() as cursor:
+        cursor.execute(ANYTHING)
+        if not cursor.fetchone()[0]:
+            return
     recovery.rescue_expired()
     for queue in transitions.promote_due():
         wakeups.wake(queue)
+
+
+def _mark_silent_workers() -> None:
+    """Say that workers are lost that nobody can prove dead, as behind a pooler.
+
+    Only their rows: their jobs are rescued when the leases are over.
+    """
+    now = conf.get()
+    silence = max(now.lease_seconds, 4 * now.poll_seconds, 60.0)
+    moment = Now() - timedelta(seconds=silence)
+    _mark_lost(Worker.objects.filter(heartbeat_at__lt=moment))
 
 
 def _retry_hooks() -> None:

@@ -2,8 +2,10 @@
 
 Each slot has a guardian for a parent: a subreaper, so that every descendant of the slot,
 whatever session it made for itself, stays below it. It ends the tree when told, when the
-slot dies, and when the supervisor dies: then its socket reads end-of-file. Only when
-nothing is left it reports, so that a report means "the process is dead".
+slot dies, when the supervisor dies (its socket reads end-of-file), and when the lease
+that the slot works under is over: a frozen supervisor renews nothing, and by then
+another worker may have the job. Only when nothing is left it reports, so that a report
+means "the process is dead".
 
 If the guardian itself is killed, the slot dies by its death signal, and what is left
 falls to the supervisor.
@@ -17,22 +19,16 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from resource import struct_rusage
+from typing import Any
 
 import psutil
 
 from . import linux
-from .channel import Channel
+from .channel import Channel, Message
 
 SlotMain = Callable[[], None]
-
-
-@dataclass(slots=True)
-class _Slot:
-    pid: int
-    status: int | None = None
-    usage: struct_rusage | None = None
 
 
 def guard(watch: Channel, slot_main: SlotMain, slot_fds: list[int]) -> None:
@@ -43,15 +39,16 @@ def guard(watch: Channel, slot_main: SlotMain, slot_fds: list[int]) -> None:
     for end in (readable, writable):
         os.set_blocking(end, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(writable)
+    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
-    slot = _Slot(_fork_slot(watch, slot_main, (readable, writable)))
+    pid = _fork_slot(watch, slot_main, (readable, writable))
     for fd in slot_fds:
         os.close(fd)
-    watch.send(guardian=os.getpid(), pid=slot.pid)
-    _watch(watch, slot, readable)
-    _report(watch, slot)
+    watch.send(guardian=os.getpid(), pid=pid)
+    guardian = Guardian(watch, pid, readable)
+    guardian.watch_over()
+    watch.send(**guardian.report())
     os._exit(0)
 
 
@@ -63,6 +60,8 @@ def _fork_slot(watch: Channel, slot_main: SlotMain, pipe: tuple[int, int]) -> in
     for name in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_DFL)
     linux.die_with_parent(guardian, signal.SIGKILL)
+    # Orphans stay below the slot, which so knows what a run has left behind.
+    linux.adopt_orphans()
     os.setsid()
     watch.close()
     for end in pipe:
@@ -71,74 +70,94 @@ def _fork_slot(watch: Channel, slot_main: SlotMain, pipe: tuple[int, int]) -> in
     os._exit(0)
 
 
-def _watch(watch: Channel, slot: _Slot, wakeup: int) -> None:
-    """Return once the slot and all its descendants are gone."""
-    kill_at: float | None = None
-    while True:
-        wait = None if kill_at is None else max(0.0, kill_at - time.monotonic())
-        watched = [wakeup] if watch.closed else [wakeup, watch.fileno()]
-        ready, _, _ = select.select(watched, [], [], wait)
-        if wakeup in ready:
-            with contextlib.suppress(BlockingIOError):
-                os.read(wakeup, 4096)
-        if len(ready) > (wakeup in ready):
-            kill_at = _orders(watch, kill_at)
-        _reap(slot)
-        if slot.status is not None or (kill_at and time.monotonic() >= kill_at):
-            _kill_all(slot)
-            return
+@dataclass(slots=True)
+class Guardian:
+    """Watches over one slot; all moments are of the clock that counts sleep."""
 
+    watch: Channel
+    pid: int
+    wakeup: int  # readable when a child has ended
+    lease_ends: float | None = None
+    kill_at: float | None = None  # when the time between TERM and KILL is over
+    status: int | None = None
+    usage: struct_rusage | None = None
+    overran: bool = field(default=False)  # ended because the lease was over
 
-def _orders(watch: Channel, kill_at: float | None) -> float | None:
-    orders = watch.receive()
-    if watch.closed:
-        return time.monotonic()  # the supervisor is dead: at once
-    for order in orders:
-        if "end" in order:
-            signal_all(signal.SIGTERM)
-            kill_at = time.monotonic() + float(order["end"])
-    return kill_at
-
-
-def signal_all(number: signal.Signals) -> bool:
-    """Send a signal to every descendant; tell whether there was one."""
-    found = [
-        child
-        for child in psutil.Process().children(recursive=True)
-        if child.status() != psutil.STATUS_ZOMBIE
-    ]
-    for child in found:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            child.send_signal(number)
-    return bool(found)
-
-
-def _reap(slot: _Slot) -> None:
-    with contextlib.suppress(ChildProcessError):
+    def watch_over(self) -> None:
+        """Return once the slot and all its descendants are gone."""
         while True:
-            pid, status, usage = os.wait4(-1, os.WNOHANG)
-            if pid == 0:
+            self._wait()
+            self._reap()
+            now = linux.boottime()
+            if self.lease_ends is not None and now >= self.lease_ends:
+                self.overran = self.status is None
+                self.kill_at = now
+            # After a TERM the rest of the tree keeps its time, too, to end in good order.
+            died = self.status is not None and self.kill_at is None
+            over = self.kill_at is not None and now >= self.kill_at
+            gone = self.status is not None and not linux.has_children()
+            if died or over or gone:
+                self._kill_all()
                 return
-            if pid == slot.pid:
-                slot.status, slot.usage = status, usage
 
+    def _wait(self) -> None:
+        moments = [m for m in (self.lease_ends, self.kill_at) if m is not None]
+        wait = max(0.0, min(moments) - linux.boottime()) if moments else None
+        if self.status is not None:
+            wait = 0.02  # only the rest of the tree is waited for
+        watched: list[Any] = [self.wakeup]
+        if not self.watch.closed:
+            watched.append(self.watch)
+        ready, _, _ = select.select(watched, [], [], wait)
+        if self.wakeup in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self.wakeup, 4096)
+        if self.watch in ready:
+            for order in self.watch.receive():
+                self._obey(order)
+            if self.watch.closed:  # the supervisor is dead: at once
+                self.kill_at = linux.boottime()
 
-def _kill_all(slot: _Slot) -> None:
-    """Kill until no descendant is left; what forks meanwhile is met by the next round."""
-    while True:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if not signal_all(signal.SIGKILL):
-                _reap(slot)
-                if slot.status is not None:
+    def _obey(self, order: Message) -> None:
+        if "until" in order:
+            self.lease_ends = order["until"]
+        elif "end" in order:
+            self.signal_all(signal.SIGTERM)
+            self.kill_at = linux.boottime() + float(order["end"])
+
+    @staticmethod
+    def signal_all(number: signal.Signals) -> None:
+        """Send a signal to every descendant that is seen: the list is no snapshot."""
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.send_signal(number)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+                if pid == 0:
                     return
-        _reap(slot)
-        time.sleep(0.002)
+                if pid == self.pid:
+                    self.status, self.usage = status, usage
 
+    def _kill_all(self) -> None:
+        """Kill until the kernel says that no child is left, and so no descendant."""
+        pause = 0.001
+        while True:
+            self.signal_all(signal.SIGKILL)
+            self._reap()
+            if not linux.has_children():
+                return
+            time.sleep(pause)
+            pause = min(pause * 2, 0.1)
 
-def _report(watch: Channel, slot: _Slot) -> None:
-    usage = slot.usage
-    watch.send(
-        ended=slot.status,
-        peak_memory_bytes=usage.ru_maxrss * 1024 if usage else None,
-        cpu_seconds=usage.ru_utime + usage.ru_stime if usage else None,
-    )
+    def report(self) -> Message:
+        """Return how the slot ended."""
+        used = self.usage
+        return {
+            "ended": self.status,
+            "overran": self.overran,
+            "peak_memory_bytes": used.ru_maxrss * 1024 if used else None,
+            "cpu_seconds": used.ru_utime + used.ru_stime if used else None,
+        }

@@ -1,17 +1,18 @@
 """Who keeps the leases alive, and who notices that one is gone?
 
 A thread of the supervisor with a connection of its own: whatever the job does, stuck in
-C included, its lease is renewed while slot and supervisor live. A lease that is no
-longer in force, though its run did not report, was taken away: `lost` is posted and the
-process ends. So it does when the database is away for longer than a lease lasts: by then
-somebody else may hold the jobs.
+C included, its lease is renewed while slot and supervisor live. `renewed` tells the main
+loop until when, and by it the slot's guardian: if nothing comes, because the supervisor
+is frozen or the database is away, the guardian ends the slot at that moment, by which
+somebody else may hold the job. A lease that is no longer in force, though its run did
+not report, was taken away: `lost` is posted and the process ends.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
+from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from django.db import DatabaseError, InterfaceError, connections
 
 from .. import conf
 from ..queue import database, leases
+from . import linux
 from .inbox import Inbox
 
 logger = logging.getLogger(__name__)
@@ -33,29 +35,32 @@ WHERE NOT EXISTS (SELECT 1 FROM buildqueue_buildjob
 """
 
 
+@dataclass(slots=True)
+class _Hold:
+    slot: UUID  # the incarnation that holds the lease
+    renewed: float  # when its claim or last renewal was begun
+
+
 class Heartbeat(threading.Thread):
-    """Renews what `holds` names: lease -> the slot's incarnation that holds it."""
+    """Renews the leases that it is told to hold."""
 
     def __init__(self, inbox: Inbox) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self._inbox = inbox
         self._lock = threading.Lock()
-        self._holds: dict[UUID, UUID] = {}
-        self._renewed: dict[UUID, float] = {}  # lease -> when its renewal was begun
+        self._holds: dict[UUID, _Hold] = {}
         self._wake = threading.Event()
         self._stopping = False
 
-    def hold(self, lease: UUID, slot: UUID) -> None:
-        """Renew this lease from now on; the claim has just made it."""
+    def hold(self, lease: UUID, slot: UUID, claimed_at: float) -> None:
+        """Renew this lease from now on."""
         with self._lock:
-            self._holds[lease] = slot
-            self._renewed[lease] = time.monotonic()
+            self._holds[lease] = _Hold(slot, claimed_at)
 
     def drop(self, lease: UUID) -> None:
         """Renew it no more."""
         with self._lock:
             self._holds.pop(lease, None)
-            self._renewed.pop(lease, None)
 
     def look_now(self) -> None:
         """Look for lost leases at once."""
@@ -72,39 +77,33 @@ class Heartbeat(threading.Thread):
             self._wake.wait(1.0)
             self._wake.clear()
             with self._lock:
-                holds, renewed = dict(self._holds), dict(self._renewed)
+                holds = dict(self._holds)
             if not holds:
                 continue
             try:
-                self._renew(holds, renewed)
+                self._renew(holds)
                 self._find_lost(holds)
             except (DatabaseError, InterfaceError) as error:
                 logger.warning("leases not renewed, trying again: %s", error)
                 connections[database.alias()].close()
-                self._give_up_old(renewed)
         connections[database.alias()].close()
 
-    def _renew(self, holds: dict[UUID, UUID], renewed: dict[UUID, float]) -> None:
-        begun = time.monotonic()
+    def _renew(self, holds: dict[UUID, _Hold]) -> None:
+        begun = linux.boottime()
         late = begun - conf.get().renewal_seconds
-        due = {holds[lease] for lease, at in renewed.items() if at <= late}
+        due = {hold.slot for hold in holds.values() if hold.renewed <= late}
         if not due:
             return
-        lease_time = timedelta(seconds=conf.get().lease_seconds)
-        done = leases.renew(sorted(due), lease_time)
+        seconds = conf.get().lease_seconds
+        done = leases.renew(sorted(due), timedelta(seconds=seconds))
         with self._lock:
-            for lease in done & set(self._renewed):
-                self._renewed[lease] = begun
+            for lease in done & set(self._holds):
+                self._holds[lease].renewed = begun
+                self._inbox.post("renewed", (lease, begun + seconds))
 
-    def _find_lost(self, holds: dict[UUID, UUID]) -> None:
+    def _find_lost(self, holds: dict[UUID, _Hold]) -> None:
         with database.connection().cursor() as cursor:
             cursor.execute(LOST, [list(holds)])
             lost = [row[0] for row in cursor.fetchall()]
         for lease in lost:
             self._inbox.post("lost", lease)
-
-    def _give_up_old(self, renewed: dict[UUID, float]) -> None:
-        over = time.monotonic() - conf.get().lease_seconds
-        for lease, at in renewed.items():
-            if at <= over:
-                self._inbox.post("lost", lease)

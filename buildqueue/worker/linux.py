@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -26,3 +27,17 @@ def die_with_parent(parent: int, signal_number: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal_number)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def boottime() -> float:
+    """Return seconds that are the same for all processes of the host and count sleep."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def has_children() -> bool:
+    """Tell whether this process has a child, an ended one that nobody awaited too."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True

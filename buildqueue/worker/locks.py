@@ -6,6 +6,9 @@ pg_locks and never try to take one, so looking cannot disturb.
 
 from __future__ import annotations
 
+import select
+from collections.abc import Iterator
+from contextlib import contextmanager
 from uuid import UUID
 
 from django.db import connections
@@ -28,10 +31,34 @@ def own_connection() -> BaseDatabaseWrapper:
     return wrapper
 
 
-def hold(wrapper: BaseDatabaseWrapper, name: UUID) -> None:
-    """Take the lock for as long as the session lives."""
+@contextmanager
+def instead_of_usual(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
+    """Have the engine use this connection for a while, in this thread."""
+    usual = database.connection()
+    connections[database.alias()] = wrapper
+    try:
+        yield
+    finally:
+        connections[database.alias()] = usual
+
+
+def severed(wrapper: BaseDatabaseWrapper) -> bool:
+    """Tell, without asking the server, whether it has closed this idle connection."""
+    connection = wrapper.connection
+    if connection is None or connection.closed:
+        return True
+    return bool(select.select([connection], [], [], 0)[0])
+
+
+def hold(wrapper: BaseDatabaseWrapper, name: UUID) -> bool:
+    """Take the lock for as long as the session lives; false when somebody has it.
+
+    After a cut in the network the server may keep the old session, and with it the
+    lock, for a while: then try again later, and do not wait.
+    """
     with wrapper.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s)", [key_of(name)])
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [key_of(name)])
+        return bool(cursor.fetchone()[0])
 
 
 def wait_until_free(wrapper: BaseDatabaseWrapper, name: UUID, seconds: float) -> None:
@@ -45,28 +72,3 @@ def wait_until_free(wrapper: BaseDatabaseWrapper, name: UUID, seconds: float) ->
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [key_of(name)])
         finally:
             cursor.execute("ROLLBACK")
-
-
-GONE = """
-SELECT worker.id
-FROM buildqueue_worker AS worker
-WHERE worker.status IN ('running', 'draining')
-  AND worker.direct
-  -- After a restart or failover nobody's lock is there: only the lease rule holds.
-  AND worker.server_started_at = pg_postmaster_start_time()
-  AND NOT EXISTS (
-    SELECT 1 FROM pg_locks AS lock
-    WHERE lock.locktype = 'advisory'
-      AND lock.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-      AND lock.objsubid = 1 AND lock.granted
-      AND (lock.classid::bigint << 32 | lock.objid::bigint)
-          = ('x' || left(replace(worker.id::text, '-', ''), 16))::bit(64)::bigint
-  )
-"""
-
-
-def workers_without_lock() -> set[UUID]:
-    """Return the workers that call themselves alive and whose session is gone."""
-    with database.connection().cursor() as cursor:
-        cursor.execute(GONE)
-        return {row[0] for row in cursor.fetchall()}

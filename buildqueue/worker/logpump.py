@@ -10,9 +10,12 @@ is drained before the next begins.
 from __future__ import annotations
 
 import codecs
+import fcntl
 import logging
 import os
 import selectors
+import struct
+import termios
 import threading
 import time
 from collections import deque
@@ -30,6 +33,7 @@ from ..queue import database, logs
 logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 0.2
+PARTIAL_SECONDS = 1.0  # after it a line without an end is shown as it is
 TAIL_BYTES = 64 * 1024
 
 Subscriber = Callable[[LogChunk], None]
@@ -57,11 +61,11 @@ class _Pipe:
     stream: str
     decoder: codecs.IncrementalDecoder
     text: str = ""  # what was read and is not cut into a chunk yet
-    since: float = 0.0
+    since: float = 0.0  # when its first character came
 
 
 class LogPump:
-    """Reads the output of slots and stores it as their runs'."""
+    """Reads the output of slots and stores it as their runs', once `threads` run."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -72,15 +76,10 @@ class LogPump:
         self._subscribers: list[Subscriber] = []
         self._something = threading.Event()
         self._stopping = False
-        self._threads = [
+        self.threads = [
             threading.Thread(target=target, name=name, daemon=True)
             for name, target in (("logreader", self._read), ("logwriter", self._write))
         ]
-
-    def start(self) -> None:
-        """Start reading and writing."""
-        for thread in self._threads:
-            thread.start()
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Hand every chunk to the subscriber, too, as it is cut."""
@@ -130,7 +129,7 @@ class LogPump:
             time.sleep(0.01)
         self._stopping = True
         self._something.set()
-        self._threads[1].join(timeout=1.0)
+        self.threads[1].join(timeout=1.0)
 
     def _read(self) -> None:
         while not self._stopping:
@@ -142,31 +141,38 @@ class LogPump:
                 self._cut_old()
 
     def _drain(self, slot: UUID) -> None:
-        for fd, pipe in list(self._pipes.items()):
-            if pipe.slot == slot:
-                while self._read_once(fd):
-                    pass
-                self._cut(pipe, everything=True)
+        """Take what is in the slot's pipes now, and no more: another may write on."""
+        for fd, pipe in self._pipes_of(slot):
+            left = _readable_bytes(fd)
+            while left > 0 and (read := self._read_once(fd)):
+                left -= read
+            self._cut(pipe, everything=True)
 
-    def _read_once(self, fd: int) -> bool:
-        """Read what is there; false when there is nothing (more)."""
+    def _pipes_of(self, slot: UUID) -> list[tuple[int, _Pipe]]:
+        return [(fd, pipe) for fd, pipe in self._pipes.items() if pipe.slot == slot]
+
+    def _read_once(self, fd: int) -> int:
+        """Read what is there and return how many bytes; 0 when there are none."""
         pipe = self._pipes.get(fd)
         if pipe is None:
-            return False
+            return 0
         try:
             piece = os.read(fd, MAX_CHUNK_BYTES)
         except BlockingIOError:
-            return False
+            return 0
         if not piece:
             self._cut(pipe, everything=True)
             self._close(fd)
-            return False
+            return 0
+        for _, other in self._pipes_of(pipe.slot):
+            if other is not pipe:
+                self._cut(other)  # it came before: keep the order of the two streams
         if not pipe.text:
             pipe.since = time.monotonic()
         pipe.text += pipe.decoder.decode(piece)
         if len(pipe.text) >= MAX_CHUNK_BYTES // 4:
             self._cut(pipe)
-        return True
+        return len(piece)
 
     def _close(self, fd: int) -> None:
         self._selector.unregister(fd)
@@ -176,14 +182,17 @@ class LogPump:
     def _cut_old(self) -> None:
         now = time.monotonic()
         for pipe in list(self._pipes.values()):
-            if pipe.text and now - pipe.since >= FLUSH_SECONDS:
-                self._cut(pipe, everything=now - pipe.since >= 5 * FLUSH_SECONDS)
+            age = now - pipe.since
+            if pipe.text and age >= FLUSH_SECONDS:
+                self._cut(pipe, everything=age >= PARTIAL_SECONDS)
 
     def _cut(self, pipe: _Pipe, *, everything: bool = False) -> None:
         """Make chunks of the whole lines read so far, or of everything."""
         end = len(pipe.text) if everything else pipe.text.rfind("\n") + 1
         if end == 0 and len(pipe.text) >= MAX_CHUNK_BYTES // 4:
             end = len(pipe.text)
+        if end == 0:
+            return
         text, pipe.text = pipe.text[:end], pipe.text[end:]
         pipe.since = time.monotonic()
         run = self._runs.get(pipe.slot)
@@ -253,3 +262,9 @@ class LogPump:
             logs.write(batch)
             for _ in batch:
                 self._waiting.popleft()
+
+
+def _readable_bytes(fd: int) -> int:
+    """Return how many bytes are in a pipe."""
+    answer = fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4)
+    return int(struct.unpack("i", answer)[0])

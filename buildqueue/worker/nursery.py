@@ -27,12 +27,19 @@ from .slots import Child, Ends
 logger = logging.getLogger(__name__)
 
 
+class CannotPreload(RuntimeError):
+    """The template ended before it was ready; what it printed says why."""
+
+    def __str__(self) -> str:
+        return "the process that loads Django and the handlers did not start"
+
+
 class Nursery:
     """Makes children by way of the template; knows every process that is its own."""
 
     def __init__(self) -> None:
         linux.adopt_orphans()
-        self._orders: socket.socket | None = None
+        self._orders = socket.socket()
         self._template: subprocess.Popen[bytes] | None = None
         self._services: dict[str, int] = {}  # dotted path -> pid, when started by us
         self.preloaded = False
@@ -52,8 +59,10 @@ class Nursery:
         its.close()
         answer = ours.recv(65536)
         if not answer:
-            raise RuntimeError("the process that preloads Django did not start")
+            ours.close()
+            raise CannotPreload
         told = json.loads(answer)
+        self._orders.close()
         self.preloaded, self._orders = told["preloaded"], ours
         if not self.preloaded:
             logger.warning("slots start slowly, each by itself: %s", told["why"])
@@ -64,16 +73,22 @@ class Nursery:
         full = order | {"role": role, "slot": str(child.incarnation)}
         message = json.dumps(full).encode()
         try:
-            assert self._orders is not None
-            socket.send_fds(self._orders, [message], list(ends.given))
-        except OSError:
-            logger.warning("the template process died; starting another")
-            self.start_template()
-            socket.send_fds(self._orders, [message], list(ends.given))  # type: ignore[arg-type]
+            self._send(message, ends.given)
+        except (OSError, CannotPreload) as error:
+            # Its ends are closed below, so it counts as one that died at its start.
+            logger.error("no child can be made now: %s", error)
         finally:
             for fd in ends.given:
                 os.close(fd)
         return child
+
+    def _send(self, message: bytes, fds: tuple[int, ...]) -> None:
+        try:
+            socket.send_fds(self._orders, [message], list(fds))
+        except OSError:
+            logger.warning("the template process died; starting another")
+            self.start_template()
+            socket.send_fds(self._orders, [message], list(fds))
 
     def reap(self) -> None:
         """Collect every child that has ended, adopted ones included."""
@@ -83,17 +98,25 @@ class Nursery:
                 if self._template and pid == self._template.pid:
                     self._template.returncode = os.waitstatus_to_exitcode(status)
 
-    def end_strays(self, guardians: set[int]) -> None:
-        """End what a killed guardian left: children that are none of ours."""
+    def end_strays(self, guardians: set[int]) -> bool:
+        """End children that are none of ours; tell whether there was one.
+
+        What a killed guardian left becomes ours bit by bit, so look until nothing is
+        found. One that has ended and is not reaped yet counts: whoever was read as its
+        child is ours by now.
+        """
         own = guardians | set(self._services.values())
         if self._template:
             own.add(self._template.pid)
+        found = False
         for stray in psutil.Process().children():
             if stray.pid in own:
                 continue
+            found = True
             with contextlib.suppress(psutil.NoSuchProcess):
                 for each in [*stray.children(recursive=True), stray]:
                     each.send_signal(signal.SIGKILL)
+        return found
 
     def keep_services(self) -> None:
         """Start the host's services that are not running; they outlive the worker."""
@@ -125,8 +148,7 @@ class Nursery:
 
     def close(self) -> None:
         """Let the template go; it ends when its socket is closed."""
-        if self._orders is not None:
-            self._orders.close()
+        self._orders.close()
 
 
 # A service serves the code of strangers: it gets nothing of the worker's environment

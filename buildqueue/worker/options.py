@@ -22,6 +22,22 @@ class WorkerOptions:
     drain_seconds: float | None = 110.0
     show_output: bool = False
 
+    def faults(self) -> list[str]:
+        """Return what is wrong with the choices, a sentence each."""
+        wrong = {
+            "--slots must be 1 or more.": self.slots < 1,
+            "--max-jobs must be 1 or more.": (
+                self.max_jobs is not None and self.max_jobs < 1
+            ),
+            "--poll-interval must be above 0.": (
+                self.poll_seconds is not None and not self.poll_seconds > 0
+            ),
+            "--drain must be 0 or more, or none.": (
+                self.drain_seconds is not None and not self.drain_seconds >= 0
+            ),
+        }
+        return [sentence for sentence, holds in wrong.items() if holds]
+
 
 def capabilities() -> list[str]:
     """Return what this host can do that others may not, as the settings tell."""

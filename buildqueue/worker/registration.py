@@ -15,16 +15,16 @@ from ..models import Worker
 from ..models.expressions import ClockTimestamp
 from ..queue import database
 from ..states import WorkerStatus
-from .options import WorkerOptions, capabilities
+from .options import WorkerOptions
 
 
-def register(options: WorkerOptions) -> Worker:
+def register(options: WorkerOptions, able: list[str]) -> Worker:
     """Make this worker's row."""
     return Worker.objects.using(database.alias()).create(
         host=socket.gethostname(),
         pid=os.getpid(),
         queues=list(options.queues),
-        capabilities=capabilities(),
+        capabilities=able,
         slots=options.slots,
         version=__version__,
         status=WorkerStatus.RUNNING,

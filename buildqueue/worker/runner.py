@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, assert_never
 
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import DatabaseError, InterfaceError, OperationalError, connections
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -26,6 +26,7 @@ from ..queue.context import Context
 from ..queue.outcomes import WORKER, Done, Fail, Outcome, Retry, Snooze
 from ..queue.transitions import Change
 from ..states import JobStatus, RunOutcome
+from . import locks
 
 logger = logging.getLogger(__name__)
 
@@ -49,25 +50,35 @@ def limits_of(job: BuildJob) -> Limits:
 
 def run(job: BuildJob) -> None:
     """Run one claimed job and report how it ended."""
-    assert job.lease_id is not None
-    ends = time.monotonic() + conf.get().lease_seconds
     try:
         outcome = _call(job)
     except LostLeaseError as lost:
         logger.warning("run stopped: %s", lost)
         return
-    _report(job, outcome, ends)
+    try:
+        _report(job, change_of(job, outcome))
+    except (DatabaseError, ValueError, TypeError) as refused:
+        # The database does not take what the handler answered, and never will.
+        logger.exception("the outcome cannot be stored")
+        reason = f"its outcome cannot be stored: {refused}"[: failures.MAX_MESSAGE]
+        _leave_transactions()
+        _report(job, change_of(job, Fail(reason=reason, code="outcome_refused")))
+
+
+def hand_back(job: BuildJob) -> None:
+    """Give back a job that was claimed and is not to be started: nothing counted."""
+    _report(job, hand_back_change({"outcome": RunOutcome.RELEASED}))
 
 
 def _call(job: BuildJob) -> Outcome:
     assert job.lease_id is not None
-    close_old_connections()
+    _refresh_connections()
     try:
         known = handlers.get(job.kind)
         payload = known.parse(job.payload)
         assert known.function is not None
         returned = known.function(Context(job=job, lease_id=job.lease_id), payload)
-        return Done() if returned is None else returned
+        return _outcome(returned)
     except LostLeaseError:
         raise
     except SystemExit as left:
@@ -80,17 +91,42 @@ def _call(job: BuildJob) -> Outcome:
         _leave_transactions()
 
 
+def _outcome(returned: object) -> Outcome:
+    if returned is None:
+        return Done()
+    if isinstance(returned, Done | Retry | Fail | Snooze):
+        return returned
+    kind = type(returned).__name__
+    return Fail(reason=f"the handler returned {kind}, no outcome", code="no_outcome")
+
+
+def _refresh_connections() -> None:
+    """Let the handler find no connection that the server has closed meanwhile."""
+    for connection in connections.all(initialized_only=True):
+        if connection.alias != database.alias():
+            connection.close_if_unusable_or_obsolete()
+        elif connection.errors_occurred or locks.severed(connection):
+            connection.close()
+
+
 def _leave_transactions() -> None:
     """Drop a transaction that the handler left open: the report is one of its own."""
     connection = database.connection()
-    if connection.in_atomic_block or connection.needs_rollback:
+    open_block = connection.in_atomic_block or connection.needs_rollback
+    if open_block or not connection.autocommit:
+        # A new one: a connection closed inside a block of its own stays unusable.
         connection.close()
+        del connections[database.alias()]
 
 
-def _report(job: BuildJob, outcome: Outcome, ends: float) -> None:
-    """Apply the outcome; a lost connection is tried again while the lease may live."""
+def _report(job: BuildJob, change: Change) -> None:
+    """Apply the outcome; a lost connection is tried again while the lease may live.
+
+    The lease is renewed meanwhile if the database is there, and its end is the end of
+    this process.
+    """
     assert job.lease_id is not None
-    change = change_of(job, outcome)
+    ends = time.monotonic() + 2 * conf.get().lease_seconds
     pause = 0.05
     while True:
         try:
@@ -101,7 +137,7 @@ def _report(job: BuildJob, outcome: Outcome, ends: float) -> None:
             logger.warning("report not taken: %s", lost)
             return
         except (OperationalError, InterfaceError) as error:
-            if time.monotonic() > ends + conf.get().lease_seconds:
+            if time.monotonic() > ends:
                 raise
             logger.warning("report failed, trying again: %s", error)
             database.connection().close()
@@ -109,11 +145,22 @@ def _report(job: BuildJob, outcome: Outcome, ends: float) -> None:
             pause = min(pause * 2, 2.0)
 
 
+def hand_back_change(run_ends: dict[str, Any]) -> Change:
+    """Return the change for a job that goes back because the worker stops."""
+    return Change(
+        transition=states.HAND_BACK,
+        target=JobStatus.PENDING,
+        actor=WORKER,
+        reason="the worker stopped",
+        run=run_ends,
+    )
+
+
 def change_of(job: BuildJob, outcome: Outcome) -> Change:
     """Return the one transition that an outcome stands for."""
     match outcome:
         case Done():
-            ended = {"outcome": RunOutcome.SUCCEEDED}
+            ended: dict[str, Any] = {"outcome": RunOutcome.SUCCEEDED}
             return _change(
                 states.FINISH, JobStatus.DONE, {"result": outcome.result}, ended
             )
@@ -124,7 +171,8 @@ def change_of(job: BuildJob, outcome: Outcome) -> Change:
             return _change(states.FAIL, JobStatus.FAILED, values, _failed_run(outcome))
         case Snooze():
             values = {"due_at": Now() + timedelta(seconds=outcome.delay_seconds)}
-            ended = {"outcome": RunOutcome.WAITING, "error_msg": outcome.reason or None}
+            why = outcome.reason or None
+            ended = {"outcome": RunOutcome.WAITING, "error_msg": why}
             return _change(states.SNOOZE, JobStatus.SCHEDULED, values, ended)
         case _:
             assert_never(outcome)

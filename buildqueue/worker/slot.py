@@ -1,34 +1,34 @@
 """What does a slot do? Claim a job, run it, report, and wait for the next order.
 
-It holds a session lock on its incarnation before it claims, so that whoever sees the
-lock free knows that no claim of this process can still commit. Every claim is asked for
-by the supervisor; every run waits for the supervisor's "go", which means that its output
-will be known as this run's.
+It claims in a session of its own that holds a lock on its incarnation, so that whoever
+sees the lock free knows that no claim of this process can still commit. Handlers never
+see that session. Every claim is asked for by the supervisor; every run waits for the
+supervisor's "go", which means that its lease is watched and its output is known as this
+run's. If the process dies before the "go", the job was claimed and not started: it is
+rescued like any other.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
 from dataclasses import replace
 from datetime import timedelta
+from typing import NoReturn
 from uuid import UUID
 
-from django.db import DatabaseError, InterfaceError, close_old_connections
+from django.db import DatabaseError, InterfaceError
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..models import BuildJob
-from ..queue import claiming, database, handlers
+from ..queue import claiming, handlers
 from ..queue.claiming import Scope
 from ..queue.transitions import Holder
-from . import locks, runner
+from . import linux, locks, runner
 from .channel import Channel
+from .slots import NO_DATABASE
 from .template import Order
-
-logger = logging.getLogger(__name__)
-
-NO_DATABASE = 75  # EX_TEMPFAIL: the supervisor starts another one a little later
 
 
 def serve(order: Order, control: Channel) -> None:
@@ -38,10 +38,8 @@ def serve(order: Order, control: Channel) -> None:
     try:
         session = locks.own_connection()
         locks.hold(session, slot)
-        database.connection().ensure_connection()
-    except DatabaseError as error:
-        sys.stderr.write(f"no connection to the database: {error}\n")
-        os._exit(NO_DATABASE)
+    except (DatabaseError, InterfaceError) as error:
+        _leave(NO_DATABASE, f"no connection to the database: {error}")
     holder = Holder(
         worker=UUID(order["worker"]),
         slot=slot,
@@ -52,57 +50,84 @@ def serve(order: Order, control: Channel) -> None:
         queues=tuple(order["queues"]), capabilities=tuple(order["capabilities"])
     )
     control.send(ready=True)
-    _loop(control, scope, holder, order["max_jobs"])
-    _leave()
+    Slot(control, session, scope, holder).work(order["max_jobs"])
+    _leave(0)
 
 
-def _loop(control: Channel, scope: Scope, holder: Holder, max_jobs: int) -> None:
-    done = 0
-    while (order := control.next()) and "claim" in order:
+class Slot:
+    """One process, from its first claim to its last report."""
+
+    def __init__(
+        self,
+        control: Channel,
+        session: BaseDatabaseWrapper,
+        scope: Scope,
+        holder: Holder,
+    ) -> None:
+        self._control, self._session = control, session
+        self._scope, self._holder = scope, holder
+        self._stale = False  # a job waits that wants a fresh process
+
+    def work(self, max_jobs: int) -> None:
+        """Serve one order after the other."""
+        done = 0
+        while (order := self._control.next()) and "claim" in order:
+            claimed_at = linux.boottime()
+            job = self._claim(used=done > 0)
+            if job is None:
+                self._control.send(idle=True, stale=self._stale)
+                continue
+            limits = runner.limits_of(job)
+            self._control.send(
+                started=str(job.lease_id),
+                job=str(job.pk),
+                kind=job.kind,
+                attempt=job.attempt,
+                time_limit=limits.time_limit_seconds,
+                claimed_at=claimed_at,
+            )
+            if (answer := self._control.next()) is None:
+                return
+            if answer["go"]:
+                runner.run(job)
+            else:
+                runner.hand_back(job)
+            done += 1
+            _flush()
+            # What a run left running would write into the next one's log.
+            leaving = limits.isolated or done >= max_jobs or linux.has_children()
+            self._control.send(ended=str(job.lease_id), leaving=leaving)
+
+    def _claim(self, *, used: bool) -> BuildJob | None:
         # What ran before may have left its traces: kinds that want a fresh process are
         # for the next incarnation.
-        warm = replace(scope, kinds=_warm_kinds()) if done else scope
-        job = _claim(warm, holder)
-        if job is None:
-            control.send(idle=True, used=done > 0)
-            continue
-        limits = runner.limits_of(job)
-        control.send(
-            started=str(job.lease_id),
-            job=str(job.pk),
-            kind=job.kind,
-            attempt=job.attempt,
-            time_limit=limits.time_limit_seconds,
-        )
-        if control.next() is None:
-            return
-        runner.run(job)
-        done += 1
-        _flush()
-        leaving = limits.isolated or done >= max_jobs
-        control.send(ended=str(job.lease_id), leaving=leaving)
+        scope = replace(self._scope, kinds=_warm_kinds()) if used else self._scope
+        if locks.severed(self._session):
+            _leave(NO_DATABASE, "the connection to the database was lost")
+        try:
+            with locks.instead_of_usual(self._session):
+                found = claiming.claim(scope, self._holder)
+                self._stale = not found and claiming.other_kinds_wait(scope)
+        except (DatabaseError, InterfaceError) as error:
+            # Whether it did commit is not known: the next one starts from what is.
+            _leave(NO_DATABASE, f"claim failed: {error}")
+        return found[0] if found else None
 
 
 def _warm_kinds() -> tuple[str, ...]:
     return tuple(name for name in handlers.names() if not handlers.get(name).isolated)
 
 
-def _claim(scope: Scope, holder: Holder) -> BuildJob | None:
-    close_old_connections()
-    try:
-        found = claiming.claim(scope, holder)
-    except (DatabaseError, InterfaceError) as error:
-        logger.warning("claim failed: %s", error)
-        database.connection().close()
-        return None
-    return found[0] if found else None
-
-
 def _flush() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # a handler closed it: nothing is left to flush
+            continue
 
 
-def _leave() -> None:
+def _leave(code: int, why: str = "") -> NoReturn:
+    if why:
+        sys.stderr.write(why + "\n")
     _flush()
-    os._exit(0)
+    os._exit(code)

@@ -15,6 +15,16 @@ from ..queue.outcomes import Cause
 from ..states import RunOutcome
 from .channel import Channel, Message
 
+REVOKED = Cause(
+    outcome=RunOutcome.INTERRUPTED, code="revoked", message="its lease was taken away"
+)
+HANDED_BACK = Cause(
+    outcome=RunOutcome.RELEASED, code="stopped", message="the worker stopped"
+)
+
+NO_DATABASE = 75  # EX_TEMPFAIL: a slot that cannot claim leaves; nothing was started
+SLOW_GUARDIAN = 10.0  # after the grace: then the guardian itself is killed
+
 
 class SlotState(Enum):
     """Where a child is between two messages."""
@@ -23,7 +33,7 @@ class SlotState(Enum):
     IDLE = "idle"
     CLAIMING = "claiming"
     BUSY = "busy"
-    ENDING = "ending"  # told to stop, or its tree is being killed
+    ENDING = "ending"  # told to stop, or its tree is being killed: never left again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +45,7 @@ class CurrentRun:
     kind: str
     attempt: int
     time_limit: float | None
+    claimed_at: float  # before the claim was sent, by the clock that counts sleep
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,10 +58,12 @@ class Child:
     watch: Channel
     incarnation: UUID = field(default_factory=uuid4)
     state: SlotState = SlotState.STARTING
+    started: bool = False  # it was ready once
     guardian: int | None = None
     pid: int | None = None
     run: CurrentRun | None = None
     run_ends_at: float | None = None  # the time limit, monotonic
+    gone_by: float | None = None  # told to end: when its guardian counts as hung
     wanted_end: Cause | None = None  # why the supervisor ends it, if it does
     report: Message | None = None  # the guardian's
 
@@ -62,17 +75,20 @@ class Child:
             kind=message["kind"],
             attempt=message["attempt"],
             time_limit=message["time_limit"],
+            claimed_at=message["claimed_at"],
         )
-        self.run, self.state = run, SlotState.BUSY
+        self.run = run
         limit = run.time_limit
         self.run_ends_at = None if limit is None else time.monotonic() + limit
         return run
 
-    def end_tree(self, cause: Cause | None, grace: float) -> None:
+    def end_tree(self, cause: Cause, grace: float) -> None:
         """Have the guardian end the process and all that it started."""
-        if self.state is SlotState.ENDING and self.wanted_end:
+        if self.wanted_end is not None:
             return
         self.state, self.wanted_end = SlotState.ENDING, cause
+        self.run_ends_at = None
+        self.gone_by = time.monotonic() + grace + SLOW_GUARDIAN
         self.watch.send(end=grace)
 
 
@@ -99,13 +115,15 @@ class Ends:
 
 def cause_of(report: Message | None, wanted: Cause | None) -> Cause:
     """Return how a process ended, from its guardian's report or its guardian's death."""
-    status: int | None = report.get("ended") if report else None
+    told = report or {}
+    status: int | None = told.get("ended")
     facts: dict[str, Any] = {
-        "peak_memory_bytes": report.get("peak_memory_bytes") if report else None,
-        "cpu_seconds": report.get("cpu_seconds") if report else None,
+        "peak_memory_bytes": told.get("peak_memory_bytes"),
+        "cpu_seconds": told.get("cpu_seconds"),
         "exit_code": None,
         "exit_signal": None,
     }
+    outcome = RunOutcome.CRASHED
     if status is None:
         code, message = "guardian_died", "its guardian process was killed"
     elif os.WIFSIGNALED(status):
@@ -117,10 +135,11 @@ def cause_of(report: Message | None, wanted: Cause | None) -> Cause:
         facts["exit_code"] = number
         code, message = "exited", f"its process exited with code {number}"
     if wanted is not None:
-        return Cause(
-            outcome=wanted.outcome, code=wanted.code, message=wanted.message, **facts
-        )
-    return Cause(outcome=RunOutcome.CRASHED, code=code, message=message, **facts)
+        outcome, code, message = RunOutcome(wanted.outcome), wanted.code, wanted.message
+    elif told.get("overran"):
+        outcome, code = RunOutcome.LOST, "lease_over"
+        message = "its lease ran out before it was renewed"
+    return Cause(outcome=outcome, code=code, message=message, **facts)
 
 
 def _name(number: int) -> str:

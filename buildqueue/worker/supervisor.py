@@ -13,41 +13,36 @@ from __future__ import annotations
 
 import logging
 import selectors
-import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
-from types import FrameType
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
-from django.db import connections
+from django.db import DatabaseError, InterfaceError, connections
 
 from .. import conf
 from ..models import LogChunk
 from ..queue.outcomes import Cause
 from ..states import RunOutcome
 from . import registration
+from .asking import Asking
 from .channel import Channel, Message
+from .crew import DUTIES, Crew
+from .errands import Errands
 from .heartbeat import Heartbeat
 from .inbox import Inbox
 from .listener import Listener
 from .logpump import LogPump
 from .nursery import Nursery
 from .options import WorkerOptions, capabilities
-from .slots import Child, Ends, SlotState, cause_of
+from .slots import HANDED_BACK, NO_DATABASE, REVOKED, Child, SlotState
+from .stopping import Stop
 
 logger = logging.getLogger("buildqueue.worker")
 
-REVOKED = Cause(
-    outcome=RunOutcome.INTERRUPTED, code="revoked", message="its lease was taken away"
-)
-HANDED_BACK = Cause(
-    outcome=RunOutcome.RELEASED, code="stopped", message="the worker stopped"
-)
-RESTART_PAUSE = 0.5  # before a child that died young is replaced; doubled up to 5 s
+LONGEST_WAIT = 60.0
+LAST_ERRANDS = 15.0  # how long a stopping worker waits for its duties to rescue
 
 
 class Supervisor:
@@ -55,19 +50,12 @@ class Supervisor:
 
     def __init__(self, options: WorkerOptions) -> None:
         self._options = options
+        self._stop = Stop(options.drain_seconds)
         self._inbox = Inbox()
         self._selector = selectors.DefaultSelector()
-        self._children: dict[UUID, Child] = {}
-        self._requests: dict[UUID, Message] = {}  # of duties, until served
-        self._restart_at: dict[int, float] = {}  # slot number -> when
-        self._pauses: dict[int, float] = {}
-        self._may_be_work = True
-        self._signals = 0
-        self._drain_ends: float | None = None
-        self._started = 0
         self._recovered = False
         self._services_at = 0.0
-        self.exit_code = 0
+        self._empty_since: float | None = None  # stopping: when the last slot was gone
 
     # -- life ---------------------------------------------------------------------
 
@@ -75,31 +63,42 @@ class Supervisor:
         """Work until told to stop; return the exit code."""
         self._nursery = Nursery()
         self._nursery.start_template()
-        worker = registration.register(self._options)
-        self._worker = worker.pk
+        able = capabilities()
+        self._worker = registration.register(self._options, able).pk
         self._pump = LogPump()
         if self._options.show_output:
             self._pump.subscribe(_print_chunk)
         self._heartbeat = Heartbeat(self._inbox)
-        self._listener = Listener(
-            self._inbox,
-            self._worker,
-            self._options.queues,
-            self._options.poll_seconds,
-        )
+        self._listener = Listener(self._inbox, self._worker, self._options)
+        self._threads = [*self._pump.threads, self._heartbeat, self._listener]
+        order = self._order(able)
+        self._crew = Crew(self._nursery, self._selector, self._pump, order)
+        self._crew.gone = self._gone
+        self._errands = Errands(lambda: self._crew.duties)
+        self._asking = Asking(lambda: self._crew.slots, self._options.max_jobs)
         connections.close_all()
-        with self._signals_caught():
+        with self._stop.signals_caught(self._inbox.wakeup):
             self._selector.register(self._inbox, selectors.EVENT_READ)
-            for thread in (self._pump, self._heartbeat, self._listener):
+            for thread in self._threads:
                 thread.start()
-            self._start("duties", 0)
-            self._request({"do": "recover"})
-            self._nursery.keep_services()
+            self._crew.start(DUTIES)
+            self._errands.ask(do="recover")
             try:
                 self._loop()
             finally:
                 self._close()
-        return self.exit_code
+        return self._stop.exit_code
+
+    def _order(self, able: list[str]) -> dict[str, Any]:
+        now = conf.get()
+        return {
+            "worker": str(self._worker),
+            "queues": self._options.queues,
+            "capabilities": able,
+            "lease_seconds": now.lease_seconds,
+            "max_jobs": now.slot_max_jobs,
+            "periodic": self._options.duties,
+        }
 
     def _loop(self) -> None:
         while not self._finished():
@@ -113,102 +112,107 @@ class Supervisor:
             self._tick()
 
     def _close(self) -> None:
+        orderly = not self._crew.slots
         self._listener.stop()
         self._heartbeat.stop()
-        for child in self._children.values():
-            child.watch.send(end=0)
-            child.watch.close()
+        self._crew.close()
         self._pump.stop()
         self._nursery.close()
-        registration.retire(self._worker)
-        connections.close_all()
-
-    @contextmanager
-    def _signals_caught(self) -> Iterator[None]:
-        caught = (signal.SIGTERM, signal.SIGINT)
-        before = {number: signal.getsignal(number) for number in caught}
-        for number in caught:
-            signal.signal(number, self._on_signal)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        previous = signal.set_wakeup_fd(self._inbox.wakeup, warn_on_full_buffer=False)
         try:
-            yield
-        finally:
-            signal.set_wakeup_fd(previous)
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self._signals += 1
+            # With slots left, as after a fault here, others must see that it died.
+            if orderly:
+                registration.retire(self._worker)
+        except (DatabaseError, InterfaceError) as error:
+            logger.warning("the worker's row was not closed: %s", error)
+        connections.close_all()
 
     # -- messages -----------------------------------------------------------------
 
     def _hear(self, name: str, value: Any) -> None:
-        if name == "work":
-            self._may_be_work = True
-        elif name == "revoked":
-            self._heartbeat.look_now()
-        elif name == "lost":
-            for child in self._slots():
-                if child.run and child.run.lease == value:
-                    logger.warning("job %s: lease taken away", child.run.job)
+        match name:
+            case "work":
+                self._asking.maybe = True
+            case "revoked":
+                self._heartbeat.look_now()
+            case "dead":
+                self._errands.ask(do="rescue_worker", worker=str(value))
+            case "renewed":
+                lease, until = value
+                if child := self._runner_of(lease):
+                    child.watch.send(until=until)
+            case "lost":
+                if child := self._runner_of(value):
                     child.end_tree(REVOKED, conf.get().kill_grace_seconds)
 
+    def _runner_of(self, lease: UUID) -> Child | None:
+        held = (c for c in self._crew.slots if c.run and c.run.lease == lease)
+        return next(held, None)
+
     def _read(self, child: Child, channel: Channel) -> None:
+        if channel.fileno() < 0:
+            return  # buried by an earlier message of the same round
         for message in channel.receive():
             if channel is child.watch:
-                self._hear_guardian(child, message)
-            elif child.role == "duties":
-                self._hear_duties(child, message)
+                self._crew.hear_guardian(child, message)
             else:
-                self._hear_slot(child, message)
+                self._hear_child(child, message)
         if channel.closed:
-            self._selector.unregister(channel)
+            self._crew.lost_sight(channel)
             if channel is child.watch:
-                self._bury(child)
+                for message in child.control.rest():
+                    self._hear_child(child, message)
+                self._crew.guardian_gone(child)
 
-    def _hear_guardian(self, child: Child, message: Message) -> None:
-        if "ended" in message:
-            child.report = message
-        else:
-            child.guardian, child.pid = message["guardian"], message["pid"]
-
-    def _hear_slot(self, child: Child, message: Message) -> None:
+    def _hear_child(self, child: Child, message: Message) -> None:
         if "ready" in message:
-            self._pauses.pop(child.number, None)
-            child.state = SlotState.IDLE
+            self._crew.ready(child)
+            if child.role == "duties":
+                self._errands.ask_again(child)
+            else:
+                self._asking.maybe = (
+                    True  # a fresh process takes what a used one may not
+                )
+        elif "served" in message:
+            self._crew.well(child)
+            self._served(message["served"], message["count"])
         elif "started" in message:
             self._begin(child, message)
         elif "ended" in message:
             self._end(child, leaving=message["leaving"])
-        elif "idle" in message:
+        elif "idle" in message and child.state is not SlotState.ENDING:
+            self._crew.well(child)
             child.state = SlotState.IDLE
-            if message["used"]:
-                self._let_go(child)
+            child.watch.send(until=None)
+            if message["stale"]:
+                self._crew.let_go(child)
 
-    def _hear_duties(self, child: Child, message: Message) -> None:
-        if "ready" in message:
-            child.state = SlotState.IDLE
-            for request in self._requests.values():
-                child.control.send(**request)
+    def _served(self, request: Message, count: int) -> None:
+        if not self._errands.served(request):
             return
-        request = message["served"]
-        self._requests.pop(UUID(request["id"]), None)
+        if count:
+            self._asking.maybe = True
         if request["do"] == "recover":
             self._recovered = True
             for number in range(1, self._options.slots + 1):
-                self._start("slot", number)
-        elif message["count"]:
-            self._may_be_work = True
+                if not self._stop.begun:
+                    self._crew.start(number)
 
     def _begin(self, child: Child, message: Message) -> None:
+        """A slot has claimed a job and waits for its "go"."""
         run = child.begin_run(message)
-        self._started += 1
-        self._may_be_work = True  # where one job was there may be another
-        self._heartbeat.hold(run.lease, child.incarnation)
+        self._crew.well(child)
+        self._asking.maybe = True  # where one job was there may be another
         self._pump.begin(child.incarnation, run.job, run.lease, run.attempt)
-        child.control.send(go=True)
-        logger.info("%s %s started, attempt %s", run.kind, run.job, run.attempt)
+        if child.state is SlotState.ENDING:
+            return  # its tree is being killed
+        child.state = SlotState.BUSY
+        go = not self._stop.begun
+        if go:
+            self._asking.started += 1
+            self._heartbeat.hold(run.lease, child.incarnation, run.claimed_at)
+            child.watch.send(until=run.claimed_at + conf.get().lease_seconds)
+            logger.info("%s %s started, attempt %s", run.kind, run.job, run.attempt)
+        child.control.send(go=go)
 
     def _end(self, child: Child, *, leaving: bool) -> None:
         """The slot has reported its run, whatever came of it."""
@@ -221,186 +225,105 @@ class Supervisor:
             return
         child.state = SlotState.IDLE
         if leaving:
-            self._let_go(child)
-        elif not self._stopping:
-            self._poke(child)
+            self._crew.let_go(child)
+        elif self._asking.allowed():
+            self._asking.ask(child)
+        else:
+            child.watch.send(until=None)
 
-    # -- children -----------------------------------------------------------------
-
-    def _start(self, role: str, number: int) -> None:
-        now = conf.get()
-        order = {
-            "worker": str(self._worker),
-            "queues": self._options.queues,
-            "capabilities": capabilities(),
-            "lease_seconds": now.lease_seconds,
-            "max_jobs": now.slot_max_jobs,
-            "periodic": self._options.duties,
-        }
-        ends = Ends.make()
-        child = self._nursery.make(role, number, order, ends)
-        self._children[child.incarnation] = child
-        self._pump.attach(child.incarnation, ends.out, ends.err)
-        for channel in (child.control, child.watch):
-            self._selector.register(channel, selectors.EVENT_READ, (child, channel))
-
-    def _let_go(self, child: Child) -> None:
-        """Have an idle slot end in good order."""
-        child.state = SlotState.ENDING
-        child.control.send(stop=True)
-
-    def _poke(self, child: Child) -> None:
-        child.state = SlotState.CLAIMING
-        child.control.send(claim=True)
-
-    def _bury(self, child: Child) -> None:
-        """The guardian is gone, and so is the tree: rescue, clean up, replace."""
-        del self._children[child.incarnation]
-        if child.report is None:
-            self._nursery.end_strays({c.guardian or 0 for c in self._children.values()})
-        cause = cause_of(child.report, child.wanted_end)
+    def _gone(self, child: Child, cause: Cause) -> None:
+        """A child's tree is gone: have what it held rescued, and replace it."""
         if child.run is not None:
             self._pump.say(child.incarnation, f"[{cause.message}]")
             self._heartbeat.drop(child.run.lease)
             logger.warning("job %s: %s", child.run.job, cause.message)
-        self._pump.detach(child.incarnation)
-        if not child.control.closed:
-            self._selector.unregister(child.control)
-        child.control.close()
-        child.watch.close()
         orderly = cause.exit_code == 0 and child.run is None
-        if child.role == "slot" and not orderly:
-            verb = "hand_back" if child.wanted_end is HANDED_BACK else "rescue"
+        if child.role == "slot" and child.started and not orderly:
+            unstarted = cause.exit_code == NO_DATABASE and child.run is None
+            back = unstarted or cause.outcome == RunOutcome.RELEASED
+            verb = "hand_back" if back else "rescue"
             slot = str(child.incarnation)
-            self._request({"do": verb, "slot": slot, "cause": asdict(cause)})
-        self._replace(child, cause)
-
-    def _replace(self, child: Child, cause: Cause) -> None:
-        if child.role == "slot" and self._stopping:
-            return
-        pause = 0.0
-        if child.state is SlotState.STARTING:
-            pause = min(self._pauses.get(child.number, RESTART_PAUSE / 2) * 2, 5.0)
-            logger.warning(
-                "%s %s did not start (%s), again in %s s",
-                child.role,
-                child.number,
-                cause.message,
-                pause,
-            )
-        self._pauses[child.number] = pause
-        self._restart_at[child.number] = time.monotonic() + pause
-
-    def _request(self, request: Message) -> None:
-        """Ask the duties for something; asked again of the next ones if they die."""
-        name = uuid4()
-        self._requests[name] = request | {"id": str(name)}
-        for child in self._children.values():
-            if child.role == "duties" and child.state is SlotState.IDLE:
-                child.control.send(**self._requests[name])
-
-    def _slots(self) -> list[Child]:
-        return [c for c in self._children.values() if c.role == "slot"]
+            self._errands.ask(do=verb, slot=slot, cause=asdict(cause))
+        if child.role == "duties" or not self._stop.begun:
+            self._crew.replace(child, cause)
 
     # -- time ---------------------------------------------------------------------
 
-    @property
-    def _stopping(self) -> bool:
-        return self._drain_ends is not None
-
     def _patience(self) -> float:
         """Return the seconds until something is due without a message."""
+        now = time.monotonic()
         moments = [
-            *(c.run_ends_at for c in self._slots() if c.run_ends_at is not None),
-            *self._restart_at.values(),
+            now + LONGEST_WAIT,
             self._services_at,
+            *(c.run_ends_at for c in self._crew.slots if c.run_ends_at is not None),
+            *self._crew.moments(),
+            *self._stop.moments(),
         ]
-        if self._drain_ends is not None:
-            moments.append(self._drain_ends)
-        return max(0.0, min(min(moments) - time.monotonic(), 60.0))
+        if self._empty_since is not None:
+            moments.append(self._empty_since + LAST_ERRANDS)
+        return max(0.0, min(moments) - now)
 
     def _tick(self) -> None:
         now = time.monotonic()
+        for thread in self._threads:
+            if not thread.is_alive():
+                raise RuntimeError(f"the thread {thread.name} died; see above")
         self._obey_signals(now)
-        for number, moment in list(self._restart_at.items()):
-            if now >= moment:
-                del self._restart_at[number]
-                self._start("slot" if number else "duties", number)
-        for child in self._slots():
+        self._crew.tick(now)
+        for child in self._crew.slots:
             if child.run_ends_at is not None and now >= child.run_ends_at:
-                self._time_out(child)
+                child.end_tree(_timed_out(child), conf.get().kill_grace_seconds)
         if now >= self._services_at:
             self._services_at = now + conf.get().rescue_seconds
             self._nursery.keep_services()
-        self._poke_one()
-        slots = self._slots()
-        self._listener.beat.busy = sum(c.state is SlotState.BUSY for c in slots)
-        self._listener.beat.draining = self._stopping
-
-    def _time_out(self, child: Child) -> None:
-        assert child.run is not None
-        limit = child.run.time_limit
-        cause = Cause(
-            outcome=RunOutcome.TIMED_OUT,
-            code="timed_out",
-            message=f"it ran longer than its limit of {limit:g} s",
-        )
-        child.run_ends_at = None
-        child.end_tree(cause, conf.get().kill_grace_seconds)
-
-    def _poke_one(self) -> None:
-        """One slot at a time asks for work; a hit makes the next one ask."""
-        if self._stopping or self._enough():
-            return
-        slots = self._slots()
-        idle = [c for c in slots if c.state is SlotState.IDLE]
-        asking = any(c.state is SlotState.CLAIMING for c in slots)
-        if not self._may_be_work or asking or not idle:
-            return
-        self._may_be_work = False
-        self._poke(idle[0])
-
-    def _enough(self) -> bool:
-        most = self._options.max_jobs
-        return most is not None and self._started >= most
+        self._asking.one_asks()
+        busy = sum(c.run is not None for c in self._crew.slots)
+        self._listener.tell(busy=busy, draining=self._stop.begun)
 
     # -- the end ------------------------------------------------------------------
 
     def _obey_signals(self, now: float) -> None:
-        if self._signals and not self._stopping:
-            limit = self._options.drain_seconds
-            self._drain_ends = float("inf") if limit is None else now + limit
-            busy = sum(c.state is SlotState.BUSY for c in self._slots())
+        if self._stop.look(now):
+            busy = sum(c.run is not None for c in self._crew.slots)
             logger.info("stopping: %s jobs still run; again to stop at once", busy)
-        if self._signals > 1 and self.exit_code == 0:
-            self.exit_code = 1
-            self._drain_ends = now
-        if not self._stopping:
+        if not self._stop.begun:
             return
-        over = self._drain_ends is not None and now >= self._drain_ends
-        for child in self._slots():
+        self._asking.stopped = True
+        self._crew.forget_restarts()
+        for child in self._crew.slots:
             if child.state is SlotState.IDLE:
-                self._let_go(child)
-            elif over and child.state is not SlotState.ENDING:
+                self._crew.let_go(child)
+            elif self._stop.over or child.state is SlotState.STARTING:
                 child.end_tree(HANDED_BACK, conf.get().kill_grace_seconds)
-        if over:
-            self._drain_ends = float("inf")
 
     def _finished(self) -> bool:
-        if not self._recovered and not self._stopping:
-            return False
-        if self._options.burst or self._enough():
+        if self._options.burst or self._asking.enough():
             self._stop_when_idle()
-        return self._stopping and not self._slots() and not self._requests
+        if not self._stop.begun or self._crew.slots:
+            return False
+        now = time.monotonic()
+        if self._empty_since is None:
+            self._empty_since = now
+        if self._errands and self._recovered:
+            # What is not served in time is rescued by others: the leases end.
+            return now >= self._empty_since + LAST_ERRANDS
+        return True
 
     def _stop_when_idle(self) -> None:
-        quiet = all(c.state is SlotState.IDLE for c in self._slots())
-        nothing = self._enough() or not self._may_be_work
-        waiting = self._requests or self._restart_at
-        if quiet and nothing and not waiting and not self._stopping:
-            self._drain_ends = float("inf")
-            for child in self._slots():
-                self._let_go(child)
+        quiet = all(c.state is SlotState.IDLE for c in self._crew.slots)
+        nothing = self._asking.enough() or not self._asking.maybe
+        waiting = self._errands or self._crew.restarting or not self._recovered
+        if quiet and nothing and not waiting:
+            self._stop.by_itself()
+
+
+def _timed_out(child: Child) -> Cause:
+    assert child.run is not None
+    return Cause(
+        outcome=RunOutcome.TIMED_OUT,
+        code="timed_out",
+        message=f"it ran longer than its limit of {child.run.time_limit:g} s",
+    )
 
 
 def _print_chunk(chunk: LogChunk) -> None:

@@ -15,6 +15,7 @@ import os
 import socket
 import sys
 import threading
+import traceback
 from typing import Any
 
 import django
@@ -38,6 +39,8 @@ def main(fd: int) -> None:
         message, fds, _flags, _address = socket.recv_fds(orders, 65536, 4)
         if not message:
             return
+        for fd in fds:
+            os.set_inheritable(fd, False)
         _fork_guardian(orders, json.loads(message), fds, spawn=hindrance is not None)
 
 
@@ -83,11 +86,17 @@ def _slot(order: Order, fds: list[int], spawn: bool) -> None:
         argument = json.dumps({"order": order, "control": control})
         module = "buildqueue.worker.template"
         os.execv(sys.executable, [sys.executable, "-m", module, "slot", argument])
-    begin(order, control)
+    try:
+        begin(order, control)
+    except BaseException:  # whatever it was ends this process: say it, then go
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(70)
 
 
 def begin(order: Order, control: int) -> None:
-    """Run the slot or the duties, whichever was ordered."""
+    """Run the slot or the duties, whichever was ordered. Never returns."""
+    os.set_inheritable(control, False)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     channel = Channel.of_fd(control)

@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Literal
 
+from django.db import connection, transaction
 from pydantic import BaseModel
 
 from buildqueue.exceptions import Rejected, Unavailable
@@ -26,6 +28,7 @@ Behavior = Literal[
     "retry",
     "snooze",
     "raise",
+    "raise_nul",
     "rejected",
     "unavailable",
     "exit",
@@ -35,8 +38,17 @@ Behavior = Literal[
     "memory",
     "hang",
     "hang_in_c",
+    "hang_with_children",
+    "hang_until_told",
+    "ignore_term",
     "print",
+    "print_bytes",
+    "print_and_die",
+    "print_without_newline",
     "leave_children",
+    "leave_transaction",
+    "close_connection",
+    "no_outcome",
     "system_exit",
 ]
 
@@ -44,12 +56,13 @@ Behavior = Literal[
 class Probe(BaseModel, extra="forbid", frozen=True):
     """What a probe does, and how many attempts do it before it goes well."""
 
-    kind: Literal["probe", "isolated_probe"] = "probe"
+    kind: Literal["probe", "isolated_probe", "limited_probe"] = "probe"
     behavior: Behavior = "ok"
     until_attempt: int = 1_000_000  # attempts up to this one misbehave
     label: str = ""
     seconds: float = 600.0
     lines: int = 1
+    path: str = ""  # what `hang_until_told` waits for
 
 
 def _behave(ctx: Context, payload: Probe) -> Outcome | None:
@@ -66,28 +79,76 @@ def _behave(ctx: Context, payload: Probe) -> Outcome | None:
             return Snooze(delay_seconds=0)
         case "raise":
             raise ValueError("told to raise")
+        case "raise_nul":
+            raise ValueError("a\x00b\udc80c")
         case "rejected":
             raise Rejected("told_to", "told to reject")
         case "unavailable":
             raise Unavailable("told_to", "told to be unavailable")
         case "system_exit":
             sys.exit(3)
-        case "print":
-            _print(payload.lines)
+        case "no_outcome":
+            return "text"  # type: ignore[return-value]
         case "leave_children":
-            child = [sys.executable, "-c", "import time; time.sleep(600)"]
-            subprocess.Popen(child, start_new_session=True)
+            _leave_child(payload)
+        case "leave_transaction":
+            transaction.atomic().__enter__()
+            Effect.objects.create(label="never committed")
+        case "close_connection":
+            Effect.objects.exists()
+            connection.connection.close()
         case _:
+            _print(payload)
+            _hang(payload)
             _die(payload)
     return None
 
 
-def _print(lines: int) -> None:
-    for number in range(lines):
-        sys.stdout.write(f"out {number}\n")
-    sys.stdout.flush()
-    sys.stderr.write("err\n")
-    sys.stderr.flush()
+def _print(payload: Probe) -> None:
+    match payload.behavior:
+        case "print":
+            for number in range(payload.lines):
+                sys.stdout.write(f"out {number}\n")
+            sys.stdout.flush()
+            sys.stderr.write("err\n")
+            sys.stderr.flush()
+        case "print_bytes":
+            os.write(1, b"a\x00b\xff\xfe \xed\xa0\x80 \xf0\x9f\n")
+        case "print_without_newline":
+            os.write(1, b"is it alive?")
+            _hang_until_told(payload)
+        case "print_and_die":
+            os.write(1, b"the last word\n")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _leave_child(payload: Probe) -> None:
+    program = "import sys, time; print('child', flush=True); time.sleep(600)"
+    child = [sys.executable, "-c", program, payload.label]
+    subprocess.Popen(child, start_new_session=True)
+
+
+def _hang_until_told(payload: Probe) -> None:
+    deadline = time.monotonic() + payload.seconds
+    while not Path(payload.path).exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _hang(payload: Probe) -> None:
+    match payload.behavior:
+        case "hang":
+            time.sleep(payload.seconds)
+        case "hang_in_c":
+            # PyDLL keeps the interpreter lock: no other thread of the process runs.
+            ctypes.PyDLL(None).sleep(int(payload.seconds))
+        case "hang_with_children":
+            _leave_child(payload)
+            time.sleep(payload.seconds)
+        case "hang_until_told":
+            _hang_until_told(payload)
+        case "ignore_term":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(payload.seconds)
 
 
 def _die(payload: Probe) -> None:
@@ -102,11 +163,6 @@ def _die(payload: Probe) -> None:
             _die(payload)
         case "memory":
             raise MemoryError
-        case "hang":
-            time.sleep(payload.seconds)
-        case "hang_in_c":
-            # PyDLL keeps the interpreter lock: no other thread of the process runs.
-            ctypes.PyDLL(None).sleep(int(payload.seconds))
 
 
 @handler("probe", payload=Probe)
@@ -122,3 +178,22 @@ def probe(ctx: Context, payload: Probe) -> Outcome | None:
 def isolated_probe(ctx: Context, payload: Probe) -> Outcome | None:
     """Behave as told, in a process of its own."""
     return probe(ctx, payload)
+
+
+@handler("limited_probe", payload=Probe, time_limit_seconds=1)
+def limited_probe(ctx: Context, payload: Probe) -> Outcome | None:
+    """Behave as told, for a second at most."""
+    return probe(ctx, payload)
+
+
+class Once(BaseModel, extra="forbid", frozen=True):
+    """An effect that may be tried again without being doubled."""
+
+    kind: Literal["once"] = "once"
+    label: str
+
+
+@handler("once", payload=Once)
+def once(ctx: Context, payload: Once) -> None:
+    """Leave the effect unless an earlier attempt has."""
+    Effect.objects.get_or_create(label=payload.label, defaults={"attempt": ctx.attempt})

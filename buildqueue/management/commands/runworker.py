@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from ... import conf
 from ...queue import handlers
 from ...worker import preflight
+from ...worker.nursery import CannotPreload
 from ...worker.options import WorkerOptions
 from ...worker.supervisor import Supervisor
 
@@ -34,16 +35,19 @@ class Command(BaseCommand):
         add("--poll-interval", type=float, help="Seconds between two looks for jobs.")
         add("--max-jobs", type=int, help="Stop after starting this many jobs.")
         add("--burst", action="store_true", help="Stop when no job is due.")
-        add("--drain", type=float, help="Seconds that running jobs get at a stop.")
+        add(
+            "--drain",
+            type=_seconds_or_none,
+            default=now.drain_seconds,
+            metavar="SECONDS",
+            help="What running jobs get at a stop; `none` waits until they are done.",
+        )
         add("--no-duties", action="store_true", help="No rescue and maintenance.")
         add("--show-output", action="store_true", help="Print what the jobs print.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Work; the exit code is 0 after an orderly stop."""
-        if options["slots"] < 1:
-            raise CommandError("--slots must be 1 or more.")
         queues = tuple(filter(None, map(str.strip, options["queues"].split(","))))
-        drain = options["drain"]
         chosen = WorkerOptions(
             queues=queues,
             slots=options["slots"],
@@ -51,15 +55,21 @@ class Command(BaseCommand):
             max_jobs=options["max_jobs"],
             burst=options["burst"],
             duties=not options["no_duties"],
-            drain_seconds=conf.get().drain_seconds if drain is None else drain,
+            drain_seconds=options["drain"],
             show_output=options["show_output"],
         )
+        if faults := chosen.faults():
+            raise CommandError("\n".join(faults))
         try:
             preflight.check()
         except preflight.CannotWork as error:
             raise CommandError(str(error)) from None
         self._introduce(chosen)
-        if code := Supervisor(chosen).run():
+        try:
+            code = Supervisor(chosen).run()
+        except CannotPreload as error:
+            raise CommandError(str(error)) from None
+        if code:
             sys.exit(code)
 
     def _introduce(self, chosen: WorkerOptions) -> None:
@@ -73,3 +83,7 @@ class Command(BaseCommand):
         self.stdout.write(f"kinds: {kinds}")
         self.stdout.write("stop with Ctrl-C; press it twice to stop at once")
         self.stdout.flush()
+
+
+def _seconds_or_none(text: str) -> float | None:
+    return None if text.lower() == "none" else float(text)

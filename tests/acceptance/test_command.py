@@ -1,0 +1,145 @@
+"""Does `runworker` say what it does, and why it does not?"""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from buildqueue.models import BuildJob
+from buildqueue.states import JobStatus, RunOutcome
+from tests.support.jobs import enqueue, runs, wait_for
+from tests.support.processes import Workers, command, environment
+
+
+def refused(*arguments: str, **overrides: Any) -> str:
+    """Run the command; return what it says, once it has failed as it should."""
+    ended = subprocess.run(
+        command("runworker", *arguments),
+        env=environment(**overrides),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 1, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout == ""
+    return ended.stderr
+
+
+def database(**changes: Any) -> dict[str, Any]:
+    wanted = ("ENGINE", "NAME", "USER", "PASSWORD", "HOST", "PORT")
+    given = {key: connection.settings_dict[key] for key in wanted}
+    return {"default": given | changes}
+
+
+def test_a_server_that_is_not_there_is_told(committed: None) -> None:
+    told = refused(DATABASES=database(HOST="127.0.0.1", PORT=1))
+    assert "cannot be reached" in told
+    assert "Is the server running" in told
+
+
+def test_missing_tables_are_told(committed: None) -> None:
+    empty = {"options": "-c search_path=no_such_schema"}
+    told = refused(DATABASES=database(OPTIONS=empty))
+    assert "manage.py migrate" in told
+
+
+def test_another_database_than_postgresql_is_told(committed: None) -> None:
+    sqlite = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
+    assert "needs PostgreSQL 15" in refused(DATABASES={"default": sqlite})
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "word"),
+    [
+        ("--slots", "0", "--slots"),
+        ("--max-jobs", "0", "--max-jobs"),
+        ("--poll-interval", "0", "--poll-interval"),
+        ("--drain", "-1", "--drain"),
+    ],
+)
+def test_an_impossible_option_is_told(
+    committed: None, option: str, value: str, word: str
+) -> None:
+    assert word in refused(f"{option}={value}")
+
+
+def test_a_wrong_setting_is_told(committed: None) -> None:
+    told = refused(BUILDQUEUE={"LEASE_SECONS": 3})
+    assert "did you mean 'LEASE_SECONDS'" in told
+
+
+def test_the_help_names_every_option(committed: None) -> None:
+    ended = subprocess.run(
+        command("runworker", "--help"),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    for option in (
+        "--queues",
+        "--slots",
+        "--poll-interval",
+        "--max-jobs",
+        "--burst",
+        "--drain",
+        "--no-duties",
+        "--show-output",
+    ):
+        assert option in ended.stdout
+
+
+def test_at_its_start_a_worker_says_what_it_serves(workers: Workers) -> None:
+    told = workers.start("--queues", "a,b", "--slots", "3").output()
+    assert "a, b, 3 slots" in told
+    assert "isolated_probe" in told
+    assert "Ctrl-C" in told
+
+
+def test_a_burst_ends_when_no_job_is_due(workers: Workers) -> None:
+    kinds = ["ok", "kill", "raise", "retry"] * 3
+    jobs = [enqueue(kind, until_attempt=1) for kind in kinds]
+    jobs += [enqueue("ok", kind="isolated_probe") for _ in range(3)]
+    settings = {"backoff_base_seconds": 0.001, "backoff_max_seconds": 0.001}
+    worker = workers.start("--burst", "--slots", "2", ready=False, **settings)
+    assert worker.wait() == 0, worker.output()
+    for job in jobs:
+        job.refresh_from_db()
+        assert job.status != JobStatus.PENDING
+        assert {run.outcome for run in runs(job)} <= {*RunOutcome.values}
+    light = BuildJob.objects.exclude(status=JobStatus.SCHEDULED)
+    assert set(light.values_list("status", flat=True)) == {JobStatus.DONE}
+    assert worker.all_gone()
+
+
+def test_a_worker_stops_after_so_many_jobs(workers: Workers) -> None:
+    jobs = [enqueue("ok") for _ in range(20)]
+    worker = workers.start("--max-jobs", "7", "--slots", "3", ready=False)
+    assert worker.wait() == 0, worker.output()
+    done = BuildJob.objects.filter(status=JobStatus.DONE).count()
+    assert (done, BuildJob.objects.filter(attempt__gt=0).count()) == (7, 7)
+    assert len(jobs) == 20
+
+
+def test_output_is_shown_when_asked_for(workers: Workers) -> None:
+    job = enqueue("print", lines=2)
+    worker = workers.start("--burst", "--show-output", ready=False)
+    assert worker.wait() == 0
+    assert f"{str(job.pk)[:8]} | out 1" in worker.output()
+
+
+def test_a_thread_opened_at_loading_makes_slots_start_by_themselves(
+    workers: Workers,
+) -> None:
+    worker = workers.start("--slots", "1", apps=("tests.host_threaded",))
+    assert "a-library" in worker.output()
+    job = enqueue("kill", until_attempt=1)
+    assert wait_for(job).status == JobStatus.DONE
+    assert [run.outcome for run in runs(job)] == ["crashed", "succeeded"]
+    assert wait_for(enqueue("print")).status == JobStatus.DONE
