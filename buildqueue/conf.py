@@ -85,7 +85,9 @@ class Settings:
     archive_max_unpacked_bytes: Count = 200 * 1024 * 1024
     # Processes that a worker starts on its host and keeps running, as dotted paths to
     # functions that return a command, or None when nothing is to be started.
-    host_services: tuple[str, ...] = ("buildqueue.executors.services.local_runtime",)
+    host_services: tuple[str, ...] = (
+        "buildqueue.executors.services.local_runtime_in_use",
+    )
     # What a host can do that others may not, as dotted paths to functions that return
     # names; a job that requires one runs only there.
     capabilities: tuple[str, ...] = ("buildqueue.executors.services.capabilities",)

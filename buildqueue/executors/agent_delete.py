@@ -14,11 +14,16 @@ from ..queue.handlers import handler
 from . import base
 
 
-@handler("agent_delete", payload=AgentDelete, on_final=stops.on_final)
+@handler(
+    "agent_delete",
+    payload=AgentDelete,
+    services=base.SERVICES,
+    on_final=stops.on_final,
+)
 def agent_delete(ctx: Context, payload: AgentDelete) -> None:
     """End the agent's processes for ever and remove its artifacts."""
     with ctx.step("end processes"):
-        base.runtime().delete(str(payload.agent_id))
+        base.running_runtime().delete(str(payload.agent_id))
         ctx.log("the agent's instances are ended, its address is free")
     with ctx.step("remove artifacts"):
         builder = base.builder()

@@ -12,11 +12,12 @@ from . import base
 @handler(
     "agent_stop",
     payload=AgentStop,
+    services=base.SERVICES,
     on_final=stops.on_final,
     on_reopen=stops.on_reopen_stop,
 )
 def agent_stop(ctx: Context, payload: AgentStop) -> None:
     """End all instances; the address is kept for the next deployment."""
     with ctx.step("stop"):
-        base.runtime().stop(str(payload.agent_id))
+        base.running_runtime().stop(str(payload.agent_id))
         ctx.log("the agent's instances are ended")

@@ -7,6 +7,7 @@ what the outcome means for the domain is the lifecycle's.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from uuid import UUID, uuid5
 from .. import clock, conf
 from ..builds.lifecycle import progress
 from ..builds.lifecycle.progress import Fence
-from ..exceptions import BackendError
+from ..exceptions import BackendError, Unavailable
 from ..queue.context import Context
 from . import host
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ..backends.base import Builder, Runtime
 
 LEASE_LOOK_SECONDS = 1.0
+RUNTIME_SECONDS = 30.0  # for the runtime of a host to come up
+SERVICES = ("buildqueue.executors.services.local_runtime",)
 
 
 def builder() -> Builder:
@@ -41,6 +44,22 @@ def runtime() -> Runtime:
     from ..backends.localruntime.client import LocalRuntime
 
     return LocalRuntime(host.local_root())
+
+
+def running_runtime() -> Runtime:
+    """Return the runtime of this host once it answers; Unavailable when it does not.
+
+    The worker starts it for a kind that names it among its services.
+    """
+    found, ends = runtime(), clock.monotonic() + RUNTIME_SECONDS
+    while True:
+        try:
+            found.workloads()
+            return found
+        except Unavailable:
+            if clock.monotonic() > ends:
+                raise
+            time.sleep(0.1)
 
 
 def work_root() -> Path:

@@ -22,7 +22,24 @@ def local_root() -> Path:
     """Return the folder of bundles and of the runtime, made if it is not there."""
     from ..backends.confinement import private_root
 
+    mark_in_use()
     return private_root(conf.get().data_path() / "local")
+
+
+def mark_in_use() -> None:
+    """Note that something is built or run here from now on."""
+    if not (marker := _marker()).exists():
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.touch()
+
+
+def in_use() -> bool:
+    """Tell whether anything was ever built or run here; asking makes nothing."""
+    return _marker().exists()
+
+
+def _marker() -> Path:
+    return conf.get().data_path() / "local-in-use"
 
 
 def host_id() -> str:

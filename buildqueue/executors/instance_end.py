@@ -11,12 +11,12 @@ from ..queue.handlers import handler
 from . import base
 
 
-@handler("instance_end", payload=InstanceEnd)
+@handler("instance_end", payload=InstanceEnd, services=base.SERVICES)
 def instance_end(ctx: Context, payload: InstanceEnd) -> None:
     """End the instance unless the agent's address leads to it."""
     agent, instance = str(payload.agent_id), str(payload.instance_id)
     with ctx.step("end instance"):
-        runtime = base.runtime()
+        runtime = base.running_runtime()
         workload = runtime.status(agent)
         if workload is None or workload.active == instance:
             ctx.log("there is nothing to end")

@@ -53,6 +53,8 @@ class Counts:
 def reconcile_host() -> Counts:
     """Make this host run what the database says; of no effect without a runtime."""
     counts = Counts(folders=_remove_work_folders())
+    if not host.in_use():
+        return counts
     runtime = base.runtime()
     try:
         seen = runtime.workloads()

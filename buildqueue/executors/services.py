@@ -12,6 +12,14 @@ from ..builds import hosts
 from . import host
 
 
+def local_runtime_in_use() -> list[str] | None:
+    """Return the same on a host that has built or run something before, else None.
+
+    A worker that only queues jobs starts no runtime.
+    """
+    return local_runtime() if host.in_use() else None
+
+
 def local_runtime() -> list[str] | None:
     """Return the command that is the host's runtime; None while one answers.
 
@@ -33,7 +41,7 @@ def local_runtime() -> list[str] | None:
 
 def stop_local_runtime() -> None:
     """End the host's runtime and its agents; the next start of it starts them again."""
-    if not _can_run():
+    if not _can_run() or not host.in_use():
         return
     from ..backends.localruntime.client import LocalRuntime
     from ..backends.localruntime.service import is_running

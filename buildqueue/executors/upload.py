@@ -36,6 +36,7 @@ LOG_LINES = 20
     payload=Upload,
     aliases=("Upload",),
     isolated=True,
+    services=base.SERVICES,
     time_limit_seconds=conf.get().build_time_limit_seconds,
     on_final=lifecycle.on_final,
     on_reopen=lifecycle.on_reopen,
@@ -48,7 +49,10 @@ def upload(ctx: Context, payload: Upload) -> Done:
         version = _version(payload, tree)
         with run.phase("build"):
             artifact = _build(run, tree, version)
-    used, ports = base.runtime(), payload.ports or artifact.ports or DEFAULT_PORTS
+    used, ports = (
+        base.running_runtime(),
+        payload.ports or artifact.ports or DEFAULT_PORTS,
+    )
     with run.ended_unless_healthy(used):
         with run.phase("deploy"):
             _start(run, payload, artifact, ports, used)

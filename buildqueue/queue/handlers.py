@@ -47,6 +47,7 @@ class Handler:
     max_attempts: int | None = None  # None: the setting's
     time_limit_seconds: float | None = None
     isolated: bool = False  # a fresh process for each job
+    services: tuple[str, ...] = ()  # of its host, started before it; dotted paths
     on_final: Hook | None = None
     on_reopen: Hook | None = None  # before a retry of an ended job; may refuse
 

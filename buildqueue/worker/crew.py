@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from .. import conf
 from ..queue.outcomes import Cause
 from .channel import Channel, Message
 from .logpump import LogPump
@@ -136,6 +137,13 @@ class Crew:
         """Start no more slots: the worker stops."""
         for number in [n for n in self._restart_at if n != DUTIES]:
             del self._restart_at[number]
+
+    def keep_services(self) -> None:
+        """Have the host's services run, and know what they leave to us."""
+        guardians = [child.guardian for child in self._children.values()]
+        if not self._unclear and all(guardians):
+            self._nursery.know_adopted({pid for pid in guardians if pid})
+        self._nursery.start_services(conf.get().host_services)
 
     # -- time ---------------------------------------------------------------------
 

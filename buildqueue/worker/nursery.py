@@ -14,13 +14,12 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import psutil
 from django.utils.module_loading import import_string
 
-from .. import conf
 from . import linux
 from .slots import Child, Ends
 
@@ -42,6 +41,7 @@ class Nursery:
         self._orders = socket.socket()
         self._template: subprocess.Popen[bytes] | None = None
         self._services: dict[str, int] = {}  # dotted path -> pid, when started by us
+        self._adopted: set[int] = set()  # what services left to us, living on
         self.preloaded = False
 
     def start_template(self) -> None:
@@ -105,12 +105,10 @@ class Nursery:
         found. One that has ended and is not reaped yet counts: whoever was read as its
         child is ours by now.
         """
-        own = guardians | set(self._services.values())
-        if self._template:
-            own.add(self._template.pid)
+        known = self._own(guardians) | self._adopted
         found = False
         for stray in psutil.Process().children():
-            if stray.pid in own:
+            if stray.pid in known:
                 continue
             found = True
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -118,9 +116,22 @@ class Nursery:
                     each.send_signal(signal.SIGKILL)
         return found
 
-    def keep_services(self) -> None:
-        """Start the host's services that are not running; they outlive the worker."""
-        for path in conf.get().host_services:
+    def _own(self, guardians: set[int]) -> set[int]:
+        template = {self._template.pid} if self._template else set()
+        return guardians | template | set(self._services.values())
+
+    def know_adopted(self, guardians: set[int]) -> None:
+        """Remember what a service that ended has left: it is no stray of a job.
+
+        Only while every guardian lives: what a dead one left must not get in here.
+        """
+        children = {child.pid for child in psutil.Process().children()}
+        if guardians <= children:
+            self._adopted = children - self._own(guardians)
+
+    def start_services(self, paths: Iterable[str]) -> None:
+        """Start those of the host's services that do not run; they outlive the worker."""
+        for path in paths:
             pid = self._services.get(path)
             if pid and psutil.pid_exists(pid):
                 continue

@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 from .. import conf, states
 from ..exceptions import LostLeaseError, UnknownKind
 from ..models import BuildJob
-from ..queue import database, failures, handlers, transitions
+from ..queue import database, failures, handlers, recovery, transitions
 from ..queue.context import Context
 from ..queue.outcomes import WORKER, Done, Fail, Outcome, Retry, Snooze
 from ..queue.transitions import Change
@@ -37,6 +37,7 @@ class Limits:
 
     time_limit_seconds: float | None
     isolated: bool
+    services: tuple[str, ...] = ()
 
 
 def limits_of(job: BuildJob) -> Limits:
@@ -45,7 +46,11 @@ def limits_of(job: BuildJob) -> Limits:
         known = handlers.get(job.kind)
     except UnknownKind:
         return Limits(time_limit_seconds=None, isolated=False)
-    return Limits(time_limit_seconds=known.time_limit_seconds, isolated=known.isolated)
+    return Limits(
+        time_limit_seconds=known.time_limit_seconds,
+        isolated=known.isolated,
+        services=known.services,
+    )
 
 
 def run(job: BuildJob) -> None:
@@ -54,6 +59,7 @@ def run(job: BuildJob) -> None:
         outcome = _call(job)
     except LostLeaseError as lost:
         logger.warning("run stopped: %s", lost)
+        _end_revoked(job)
         return
     try:
         _report(job, change_of(job, outcome))
@@ -135,6 +141,7 @@ def _report(job: BuildJob, change: Change) -> None:
         except LostLeaseError as lost:
             # Either a person or a rescuer took it, or an earlier try did commit.
             logger.warning("report not taken: %s", lost)
+            _end_revoked(job)
             return
         except (OperationalError, InterfaceError) as error:
             if time.monotonic() > ends:
@@ -154,6 +161,15 @@ def hand_back_change(run_ends: dict[str, Any]) -> Change:
         reason="the worker stopped",
         run=run_ends,
     )
+
+
+def _end_revoked(job: BuildJob) -> None:
+    """Close the run, if it was revoked: nothing of it runs any more, its key is free."""
+    assert job.lease_id is not None
+    try:
+        recovery.end_own_run(job.lease_id)
+    except (DatabaseError, InterfaceError) as error:
+        logger.warning("the run is closed later, by a rescue: %s", error)
 
 
 def change_of(job: BuildJob, outcome: Outcome) -> Change:

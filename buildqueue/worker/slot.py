@@ -84,6 +84,7 @@ class Slot:
                 kind=job.kind,
                 attempt=job.attempt,
                 time_limit=limits.time_limit_seconds,
+                services=limits.services,
                 claimed_at=claimed_at,
             )
             if (answer := self._control.next()) is None:

@@ -208,6 +208,7 @@ class Supervisor:
         child.state = SlotState.BUSY
         go = not self._stop.begun
         if go:
+            self._nursery.start_services(message["services"])
             self._asking.started += 1
             self._heartbeat.hold(run.lease, child.incarnation, run.claimed_at)
             child.watch.send(until=run.claimed_at + conf.get().lease_seconds)
@@ -275,7 +276,7 @@ class Supervisor:
                 child.end_tree(_timed_out(child), conf.get().kill_grace_seconds)
         if now >= self._services_at:
             self._services_at = now + conf.get().rescue_seconds
-            self._nursery.keep_services()
+            self._crew.keep_services()
         self._asking.one_asks()
         busy = sum(c.run is not None for c in self._crew.slots)
         self._listener.tell(busy=busy, draining=self._stop.begun)

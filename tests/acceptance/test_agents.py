@@ -58,7 +58,7 @@ class Host:
             data_dir=str(self._folder),
             local_allow_unconfined=True,
             health_interval_seconds=0.5,
-            host_services=["buildqueue.executors.services.local_runtime"],
+            host_services=["buildqueue.executors.services.local_runtime_in_use"],
             capabilities=["buildqueue.executors.services.capabilities"],
             duties=["buildqueue.executors.reconcile.reconcile_host"],
         )

@@ -16,7 +16,7 @@ import pytest
 from django.conf import settings as django_settings
 
 from buildqueue.builds.submission import Submission, submit_upload
-from buildqueue.executors import base, services
+from buildqueue.executors import base, host, services
 from buildqueue.models import Agent, AgentBuild, BuildJob
 from buildqueue.queue import claiming, recovery
 from buildqueue.queue.outcomes import Actor, Cause
@@ -97,6 +97,7 @@ def world(
     runtime = FakeRuntime(builder)
     monkeypatch.setattr(base, "builder", lambda: builder)
     monkeypatch.setattr(base, "runtime", lambda: runtime)
+    host.mark_in_use()
     yield World(builder=builder, runtime=runtime)
     builder.at = runtime.at = lambda point: None
     runtime.close()

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -71,16 +70,15 @@ def start() -> Iterator[Start]:
 
 
 def sleep() -> None:
-    time.sleep(600)
+    signal.pause()
 
 
 def sleep_with_a_stubborn_grandchild() -> None:
     program = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-        "time.sleep(600)"
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);signal.pause()"
     )
     subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
-    time.sleep(600)
+    signal.pause()
 
 
 def test_the_end_of_the_slot_is_told_with_its_signal(start: Start) -> None:
