@@ -28,7 +28,7 @@ from buildqueue.executors import host
 from buildqueue.models import Agent, AgentBuild, AgentDeployment, BuildJob, JobEvent
 from buildqueue.queue.outcomes import Actor
 from buildqueue.states import AgentStatus, BuildStatus, JobStatus, RunOutcome
-from tests.support.jobs import runs, wait_for
+from tests.support.jobs import enqueue, runs, wait_for, wait_running
 from tests.support.processes import RunningWorker, Workers
 from tests.support.waiting import wait_until
 
@@ -105,6 +105,12 @@ def wait_step(job: BuildJob, name: str) -> None:
     wait_until(begun.exists, message=lambda: list(JobEvent.objects.values("title")))
 
 
+def done(job: BuildJob) -> None:
+    """Wait for the job's end, which must be a good one."""
+    ended = wait_for(job)
+    assert ended.status == JobStatus.DONE, f"{ended.error_code}: {ended.error_msg}"
+
+
 def ask(agent: Agent) -> Any:
     agent.refresh_from_db()
     assert agent.url is not None
@@ -121,7 +127,7 @@ def test_a_build_whose_process_is_killed_is_tried_again_and_the_agent_answers(
     (first,) = runs(made.job)
     psutil.Process(first.pid).send_signal(signal.SIGKILL)
 
-    assert wait_for(made.job).status == JobStatus.DONE
+    done(made.job)
     crashed, succeeded = runs(made.job)
     assert (crashed.outcome, crashed.exit_signal) == (RunOutcome.CRASHED, 9)
     assert succeeded.outcome == RunOutcome.SUCCEEDED
@@ -140,7 +146,7 @@ def test_a_build_whose_whole_worker_is_killed_ends_done_on_another(here: Host) -
     first.wait()
     here.worker()
 
-    assert wait_for(made.job).status == JobStatus.DONE
+    done(made.job)
     assert [run.outcome for run in runs(made.job)] == ["lost", "succeeded"]
     assert ask(made.agent)["pid"]
 
@@ -177,7 +183,7 @@ def test_a_deployed_agent_survives_the_worker_is_found_again_and_can_be_stopped(
 ) -> None:
     first = here.worker()
     made = upload()
-    assert wait_for(made.job).status == JobStatus.DONE
+    done(made.job)
     told = ask(made.agent)
     first.signal(signal.SIGKILL)
     first.wait()
@@ -195,8 +201,43 @@ def test_a_deployed_agent_survives_the_worker_is_found_again_and_can_be_stopped(
 def test_an_agent_sees_nothing_of_the_workers_environment(here: Host) -> None:
     here.worker()
     made = upload()
-    assert wait_for(made.job).status == JobStatus.DONE
+    done(made.job)
 
     seen = ask(made.agent)["env"]
     assert not {"DATABASE_URL", "BUILDQUEUE_TEST_OVERRIDES", "SECRET_KEY"} & set(seen)
     assert set(seen) & {"PORT"}
+
+
+def test_agents_left_by_a_killed_runtime_are_no_strays_of_a_job(here: Host) -> None:
+    worker = here.worker()
+    made = upload()
+    done(made.job)
+    told, daemon = ask(made.agent), here.runtime.ping()["pid"]
+    psutil.Process(daemon).send_signal(signal.SIGKILL)
+    wait_until(
+        lambda: _pid_of(here.runtime) not in (None, daemon), message=worker.output
+    )
+
+    hanging = enqueue("hang", until_attempt=1)
+    guardian = psutil.Process(wait_running(hanging).pid).parent()
+    assert guardian is not None
+    guardian.send_signal(signal.SIGKILL)
+
+    assert wait_for(hanging).status == JobStatus.DONE
+    assert ask(made.agent)["pid"] == told["pid"]
+
+
+def test_a_worker_that_only_queues_starts_no_runtime(here: Host) -> None:
+    here.worker()
+
+    assert wait_for(enqueue("ok")).status == JobStatus.DONE
+
+    assert not host.in_use()
+
+
+def _pid_of(runtime: LocalRuntime) -> int | None:
+    try:
+        found: int = runtime.ping()["pid"]
+    except BackendError:
+        return None
+    return found

@@ -1,13 +1,15 @@
 """Which port is free? Ports come from a reserved range and never from the kernel's.
 
 A port that anything is bound to is stepped over, and so is one that a workload keeps
-as its address, whether or not it listens now. The search goes on after the last port
-given, so a port just left is not the next one used.
+as its address, whether or not it listens now. The search begins somewhere in the range and
+goes on after the last port given: a port just left is not the next one used, and two
+runtimes on one machine do not reach for the same port between a look and a bind.
 """
 
 from __future__ import annotations
 
 import logging
+import random
 import socket
 from collections.abc import Set
 from dataclasses import dataclass
@@ -60,7 +62,7 @@ class Ports:
     def __init__(self, reserved: PortRange, kernels: PortRange | None) -> None:
         every = range(reserved.first, reserved.last + 1)
         self._usable = [port for port in every if not (kernels and port in kernels)]
-        self._position = 0
+        self._position = random.randrange(max(len(self._usable), 1))  # noqa: S311 - no secret
         skipped = len(every) - len(self._usable)
         if skipped:
             logger.warning(
