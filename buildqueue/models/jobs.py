@@ -3,7 +3,7 @@
 Mirrors nasiko's `build_jobs` and adds what a queue needs besides. CHECK constraints
 say the same as `states.py`, so no writer, raw SQL included, can store an impossible
 job. Defaults stand in the database: an INSERT of nasiko's own columns is valid.
-Status is written by `queue/transitions.py` alone.
+Status is written by `queue/transitions/` alone.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ import grimp
 import pytest
 from django.db import transaction
 
-from buildqueue.queue import claiming, transitions
-from buildqueue.queue.transitions import Holder
+from buildqueue.queue import claiming
+from buildqueue.queue.transitions import Holder, taking
 
 from .product import PACKAGE, calls, functions, keywords, named, product_files, tree_of
 
@@ -73,7 +73,7 @@ def test_the_statement_that_is_run_skips_locked_rows() -> None:
     who = Holder(worker=uuid.uuid4(), slot=uuid.uuid4(), pid=1, lease=timedelta(1))
     with transaction.atomic():
         candidates = claiming.candidates("default", claiming.Scope(), 1)
-        statement, _ = transitions._claim_sql(candidates, who)
+        statement, _ = taking.claim_sql(candidates, who)
 
     chosen, _, taken = statement.partition("taken AS (")
     assert 'FOR NO KEY UPDATE OF "buildqueue_buildjob" SKIP LOCKED' in chosen

@@ -1,4 +1,4 @@
-"""Has every status one writer? A job's is `queue/transitions.py`; those of agents,
+"""Has every status one writer? A job's is `queue/transitions/`; those of agents,
 builds, versions, deployments and connectors are written in `builds/lifecycle/`."""
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from .product import ROOT, functions, named, product_files, tree_of
 
 WRITERS = {
-    "buildqueue/queue/transitions.py",  # the job's
+    "buildqueue/queue/transitions/changing.py",  # the job's
+    "buildqueue/queue/transitions/endings.py",  # the job's
+    "buildqueue/queue/transitions/taking.py",  # the job's
     "buildqueue/queue/enqueueing.py",  # the INSERT of a job
     "buildqueue/builds/versions.py",  # the INSERT of a version that is reserved
 }

@@ -18,7 +18,7 @@ from buildqueue.models import BuildJob, JobEvent, JobRun
 from buildqueue.queue import claiming, recovery, transitions, verbs
 from buildqueue.queue.claiming import Scope
 from buildqueue.queue.outcomes import Actor, Cause
-from buildqueue.queue.transitions import Holder
+from buildqueue.queue.transitions import Holder, taking
 from buildqueue.states import JobStatus, RunOutcome
 from tests.factories import make_job, make_run
 from tests.host.jobs import Probe
@@ -479,7 +479,7 @@ def test_a_claim_whose_transaction_is_rolled_back_has_not_happened(
 
 @pytest.mark.django_db
 def test_the_compiled_claim_skips_locked_rows_of_the_job_alone() -> None:
-    statement, _ = transitions._claim_sql(
+    statement, _ = taking.claim_sql(
         claiming.candidates("default", Scope(), 1),
         Holder(worker=uuid.uuid4(), slot=uuid.uuid4(), pid=1, lease=timedelta(1)),
     )

@@ -26,6 +26,7 @@ from buildqueue.queue import (
 )
 from buildqueue.queue.claiming import Scope
 from buildqueue.queue.outcomes import Actor
+from buildqueue.queue.transitions import taking
 from buildqueue.worker import heartbeat, listener
 from tests.factories import make_job
 from tests.support.plans import Plan, explain
@@ -119,7 +120,7 @@ def test_candidates_are_found_by_the_index_of_the_work_queue(
 
 
 def test_the_whole_claim_scans_no_jobs(many: None) -> None:
-    statement, params = transitions._claim_sql(
+    statement, params = taking.claim_sql(
         claiming.candidates("q1", Scope(), 10), holder()
     )
 

@@ -1,0 +1,26 @@
+"""How does a job's status change? In this package, and nowhere else.
+
+    changing   one transition of one job: its row, run, event, final hook, in one go
+    endings    the final hook, and "done" taken back when its result is missing
+    taking     the claim, and making scheduled jobs pending: many rows, SKIP LOCKED
+    timeline   the event of a change
+
+Locks are taken in the order job, run, build row.
+"""
+
+from __future__ import annotations
+
+from .changing import apply
+from .endings import retry_final_hook
+from .taking import Holder, promote_due, take
+from .timeline import Change, record
+
+__all__ = [
+    "Change",
+    "Holder",
+    "apply",
+    "promote_due",
+    "record",
+    "retry_final_hook",
+    "take",
+]

@@ -1,0 +1,140 @@
+"""How is one transition applied to one job?
+
+In one transaction: lock the row under its guard, a guarded UPDATE that must hit it, the
+run, a timeline event, and, when the job ends, its final hook. If the process dies
+before the commit nothing has happened; after it everything has. Wake-ups and signals
+follow the commit and are only hints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from ... import signals
+from ...exceptions import InvalidTransition, LostLeaseError
+from ...models import BuildJob, JobRun
+from ...models.expressions import ClockTimestamp
+from ...states import FINAL, UNCLAIMED, JobStatus
+from .. import database, logs, wakeups
+from .endings import run_final_hook
+from .timeline import Change, record
+
+MAX_CODE = 100  # as the columns have it
+
+
+def apply(
+    job_id: UUID,
+    change: Change,
+    *,
+    fence: UUID | None = None,
+    guard: Q | None = None,
+    skip_locked: bool = False,
+) -> BuildJob:
+    """Apply a change and return the job as it is then.
+
+    A worker's change carries its fence, the lease's id: LostLeaseError when the lease is
+    gone. Anybody else's: InvalidTransition when the status, or the guard, does not allow
+    it, or when the row is locked and was to be skipped. Opens its own transaction, or
+    joins the caller's.
+    """
+    change = _storable(change)
+    with database.atomic():
+        before = _lock(job_id, change, fence, guard or Q(), skip_locked)
+        _update(before, change)
+        _end_run(before, change)
+        job = BuildJob.objects.using(database.alias()).get(pk=job_id)
+        record(job, change.transition.name, change=change, run=before.lease_id)
+        if job.is_final:
+            job = run_final_hook(job)
+        _tell(before, job, change)
+    return job
+
+
+def _storable(change: Change) -> Change:
+    """Return the change without what PostgreSQL would refuse: handlers wrote the texts."""
+    run = None if change.run is None else _fitting(change.run)
+    return replace(
+        change,
+        reason=logs.storable(change.reason),
+        values=_fitting(change.values),
+        run=run,
+        detail=logs.storable_json(change.detail),
+    )
+
+
+def _fitting(columns: dict[str, Any]) -> dict[str, Any]:
+    clean: dict[str, Any] = logs.storable_json(columns)
+    if isinstance(code := clean.get("error_code"), str):
+        clean["error_code"] = code[:MAX_CODE]
+    return clean
+
+
+def _lock(
+    job_id: UUID, change: Change, fence: UUID | None, guard: Q, skip_locked: bool
+) -> BuildJob:
+    if change.transition.fenced != (fence is not None):
+        raise TypeError(f"{change.transition.name} is a worker's change: fence it")
+    # By id and lease alone: beside a status the planner may walk the partial index of
+    # running jobs, which is full of dead entries.
+    held = (
+        Q(lease_id=fence) if fence else Q(status__in=sorted(change.transition.sources))
+    )
+    jobs = BuildJob.objects.using(database.alias())
+    locked = jobs.select_for_update(no_key=True, skip_locked=skip_locked)
+    if job := locked.filter(held, guard, pk=job_id).first():
+        return job
+    if fence:
+        raise LostLeaseError(job_id, fence)
+    found = jobs.filter(pk=job_id).values_list("status", flat=True).first()
+    raise InvalidTransition(job_id, change.transition.name, found)
+
+
+def _update(before: BuildJob, change: Change) -> None:
+    values: dict[str, Any] = {
+        "status": change.target,
+        "lease_id": None,
+        "lease_until": None,
+        "slot": None,
+        "worker": None,
+        "completed_at": Now() if change.target in FINAL else None,
+    }
+    if change.target in UNCLAIMED:
+        values["picked_at"] = None
+    if change.target == JobStatus.DONE:
+        # What went wrong in an earlier attempt stands on its run, not on a done job.
+        values |= {"error_code": None, "error_msg": None}
+    hit = (
+        BuildJob.objects.using(database.alias())
+        .filter(pk=before.pk, status=before.status, lease_id=before.lease_id)
+        .update(**values | change.values)
+    )
+    if hit != 1:
+        raise InvalidTransition(before.pk, change.transition.name, before.status)
+
+
+def _end_run(before: BuildJob, change: Change) -> None:
+    """Close the run, or leave it open until its process is known dead."""
+    if before.lease_id is None:
+        return
+    runs = JobRun.objects.using(database.alias())
+    run = runs.filter(pk=before.lease_id, ended_at__isnull=True)
+    if change.run is None:
+        run.update(expires_at=before.lease_until)
+    else:
+        run.update(ended_at=ClockTimestamp(), **change.run)
+
+
+def _tell(before: BuildJob, job: BuildJob, change: Change) -> None:
+    """Send hints after the commit: work, a free key, a revoked lease, an end."""
+    if job.status == JobStatus.PENDING or before.serial_key:
+        wakeups.wake(job.queue)
+    if job.status == JobStatus.SCHEDULED:
+        wakeups.tell_later()
+    if before.worker is not None and not change.transition.fenced:
+        wakeups.tell_revoked(before.worker)
+    signals.job_changed_after_commit(job, before.status, using=database.alias())
