@@ -43,7 +43,8 @@ def test_a_server_that_is_not_there_is_told(committed: None) -> None:
 
 
 def test_missing_tables_are_told(committed: None) -> None:
-    empty = {"options": "-c search_path=no_such_schema"}
+    given = connection.settings_dict["OPTIONS"]
+    empty = {**given, "options": "-c search_path=no_such_schema"}
     told = refused(DATABASES=database(OPTIONS=empty))
     assert "manage.py migrate" in told
 

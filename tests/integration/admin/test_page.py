@@ -146,13 +146,20 @@ def test_nothing_that_a_job_says_becomes_markup(root: Client) -> None:
     [
         ({}, "No worker has reported for 60 s. Jobs will wait."),
         ({"held": True}, "A limit of its queue or owner holds it back."),
-        ({"due_at": timezone.now() + timedelta(days=2, minutes=1)}, "It is due in 2 d"),
     ],
 )
 def test_a_waiting_job_says_what_it_waits_for(
     root: Client, values: dict[str, object], words: str
 ) -> None:
     assert words in text_of(root.get(page_of(make_job(**values))))
+
+
+def test_a_job_that_is_not_due_says_when_it_is(root: Client) -> None:
+    later = timezone.now() + timedelta(days=2, minutes=10)
+
+    page = text_of(root.get(page_of(make_job(due_at=later))))
+
+    assert "It is due in 2 d" in page
 
 
 @pytest.mark.parametrize(
