@@ -12,11 +12,15 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import django
+from django.db import OperationalError
 
 from .ports import free_port
+
+if TYPE_CHECKING:
+    from .servers import Servers
 
 SAMPLE = Path(__file__).parent / "sample_agent"
 UPLOAD = "/api/agents/upload-and-deploy"
@@ -28,7 +32,9 @@ def main() -> int:
     parser.add_argument(
         "--serve", action="store_true", help="start all, upload nothing"
     )
-    parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8000")))
+    parser.add_argument(
+        "--port", type=int, default=os.environ.get("PORT", "8000"), help="PORT, or 8000"
+    )
     options = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
@@ -56,7 +62,10 @@ def run(port: int, *, upload: bool) -> None:
         from .people import ensure_people
         from .servers import Servers
 
-        prepare()
+        try:
+            prepare()
+        except OperationalError as error:
+            raise DemoFailed(f"the database cannot be reached: {error}") from error
         people = ensure_people(settings.DATA_DIR)
         stack.enter_context(local_runtime())
         servers = stack.enter_context(
@@ -68,13 +77,22 @@ def run(port: int, *, upload: bool) -> None:
             upload_and_call(servers.base, people.owner_token)
         say(f"admin      {servers.base}/admin/")
         say(f"operator   operator / {people.operator_password}")
-        say(f"owner      owner / {people.owner_password}")
+        say(f"owner      owner / {people.owner_password}  (the API's user: no admin)")
         say(f"API        {servers.base}/api/openapi.json")
         if keep_serving:
+            say(f"token      TOKEN={people.owner_token}  (the owner's, for a day)")
             say("Ctrl-C stops everything")
-            while True:
-                servers.check()
-                time.sleep(1)
+            serve(servers)
+    say("stopped; `make serve` starts it again, with what is there")
+
+
+def serve(servers: Servers) -> None:
+    """Serve until somebody stops the demo; a worker that is killed is replaced."""
+    while True:
+        if servers.replace_killed_worker():
+            say("the worker was killed: started another one")
+        servers.check()
+        time.sleep(0.5)
 
 
 @contextmanager

@@ -9,12 +9,18 @@ from __future__ import annotations
 import json
 import secrets
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser
+from django.utils import timezone
 
 from buildqueue import tokens
+from buildqueue.models import ApiToken
+
+TOKEN_NAME = "make demo"  # noqa: S105 - a name, no secret
+TOKEN_LASTS = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,11 @@ def ensure_people(data_dir: Path) -> People:
     passwords = _passwords(data_dir / "demo-passwords.json")
     _ensure("operator", passwords["operator"], staff=True)
     owner = _ensure("owner", passwords["owner"], staff=False)
-    _token, secret = tokens.make(owner, "make demo")
+    for earlier in ApiToken.objects.filter(
+        user_id=owner.pk, name=TOKEN_NAME, revoked_at=None
+    ):
+        tokens.revoke(earlier)
+    _token, secret = tokens.make(owner, TOKEN_NAME, timezone.now() + TOKEN_LASTS)
     return People(passwords["operator"], passwords["owner"], secret)
 
 

@@ -37,7 +37,7 @@ class Servers:
         config = str(BASE_DIR / "project" / "gunicorn_conf.py")
         web = [python, "-m", "gunicorn", "-c", config, "project.wsgi"]
         self._start("web", web, WEB_BIND=f"127.0.0.1:{self._port}")
-        self._start("worker", [python, str(BASE_DIR / "manage.py"), "runworker"])
+        self._start_worker()
         return self
 
     def __exit__(
@@ -74,6 +74,21 @@ class Servers:
             if (code := process.poll()) is not None:
                 tail = self._tail(name)
                 raise SystemExit(f"the {name} ended with code {code}:\n{tail}")
+
+    def replace_killed_worker(self) -> bool:
+        """Start another worker when somebody has killed this one; tell whether so.
+
+        One that ends by itself cannot work here: `check` tells why.
+        """
+        code = self._running["worker"].poll()
+        if code is None or code >= 0:
+            return False
+        self._start_worker()
+        return True
+
+    def _start_worker(self) -> None:
+        manage = str(BASE_DIR / "manage.py")
+        self._start("worker", [sys.executable, manage, "runworker"])
 
     def _start(self, name: str, command: list[str], **environment: str) -> None:
         parent = os.getpid()

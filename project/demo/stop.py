@@ -15,18 +15,15 @@ from .. import embedded_postgres, paths
 
 def main() -> int:
     """Stop all of it; what does not run is fine."""
-    from buildqueue.executors import services
-
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     # Named, so that the settings start no server only to have it stopped.
     os.environ.setdefault("DATABASE_URL", "postgresql:///not-opened")
     django.setup()
+    from buildqueue.executors import services
+
     services.stop_local_runtime()
     for name in ("postgres", "test-postgres"):
-        folder = paths.BASE_DIR / "var" / name
-        if name == "postgres":
-            folder = paths.data_dir() / name
-        embedded_postgres.stop(folder)
+        embedded_postgres.stop(paths.data_dir() / name)
     sys.stdout.write("stopped\n")
     return 0
 
