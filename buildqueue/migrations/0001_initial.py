@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import buildqueue.models.arrays
 import buildqueue.models.expressions
 import buildqueue.models.keys
-import django.contrib.postgres.fields
 import django.contrib.postgres.functions
 import django.db.models.deletion
 import django.db.models.fields.json
@@ -44,7 +44,7 @@ class Migration(migrations.Migration):
                 ('capabilities', models.JSONField(db_default=models.Value({}, models.JSONField()))),
                 ('skills', models.JSONField(db_default=models.Value([], models.JSONField()))),
                 ('security', models.JSONField(db_default=models.Value({}, models.JSONField()))),
-                ('tags', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=100), blank=True, db_default=models.Value([]), size=None)),
+                ('tags', buildqueue.models.arrays.Array(base_field=models.CharField(max_length=100), blank=True, db_default=models.Value([]), size=None)),
                 ('metadata', models.JSONField(db_default=models.Value({}, models.JSONField()))),
                 ('secrets_env', models.JSONField(db_default=models.Value({}, models.JSONField()), help_text='Name to ciphertext, never clear text.')),
                 ('status', models.CharField(choices=[('registered', 'registered'), ('deploying', 'deploying'), ('running', 'running'), ('failed', 'failed'), ('stopped', 'stopped')], db_default='registered', max_length=20)),
@@ -365,7 +365,7 @@ class Migration(migrations.Migration):
                 ('service_url', models.TextField(blank=True, null=True)),
                 ('k8s_deployment_name', models.CharField(blank=True, max_length=255, null=True)),
                 ('owner_id', models.CharField(blank=True, db_collation='C', max_length=100, null=True)),
-                ('spec_ports', django.contrib.postgres.fields.ArrayField(base_field=models.IntegerField(), blank=True, db_default=models.Value([8000]), size=None)),
+                ('spec_ports', buildqueue.models.arrays.Array(base_field=models.IntegerField(), blank=True, db_default=models.Value([8000]), size=None)),
                 ('spec_image', models.TextField(blank=True, null=True)),
                 ('runtime', models.CharField(db_default='local', help_text='The backend that runs it.', max_length=50)),
                 ('host', models.CharField(blank=True, help_text='The machine it runs on, where the backend is bound to one.', max_length=100, null=True)),

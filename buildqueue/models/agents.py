@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, ClassVar
 
-from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 from django.db.models import Q, Value
@@ -17,6 +16,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ..states import AgentStatus, DeploymentStatus, VersionStatus
+from .arrays import Array
 from .keys import OwnedBy
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ class Agent(models.Model):
     capabilities = models.JSONField(db_default=EMPTY_OBJECT)
     skills = models.JSONField(db_default=Value([], models.JSONField()))
     security = models.JSONField(db_default=EMPTY_OBJECT)
-    tags = ArrayField(
-        models.CharField(max_length=100), db_default=Value([]), blank=True
-    )
+    tags = Array(models.CharField(max_length=100), db_default=Value([]), blank=True)
     metadata = models.JSONField(db_default=EMPTY_OBJECT)
     secrets_env = models.JSONField(
         db_default=EMPTY_OBJECT, help_text=_("Name to ciphertext, never clear text.")
@@ -181,7 +179,7 @@ class AgentDeployment(models.Model):
     service_url = models.TextField(null=True, blank=True)
     k8s_deployment_name = models.CharField(max_length=255, null=True, blank=True)
     owner_id = models.CharField(max_length=100, null=True, blank=True, db_collation="C")
-    spec_ports = ArrayField(models.IntegerField(), db_default=Value([8000]), blank=True)
+    spec_ports = Array(models.IntegerField(), db_default=Value([8000]), blank=True)
     spec_image = models.TextField(null=True, blank=True)
     runtime = models.CharField(
         max_length=50, db_default="local", help_text=_("The backend that runs it.")

@@ -43,10 +43,10 @@ class Addresses:
             passing=True,
         )
 
-    async def open(self, workload: Workload) -> None:
-        """Listen on the address, or log why not: the next tick tries again."""
+    async def open(self, workload: Workload) -> bool:
+        """Listen on the address; when not, log why: the next tick tries again."""
         if workload.port is None or self._proxy.is_open(workload.workload_id):
-            return
+            return True
         try:
             await self._proxy.open(workload.workload_id, workload.port)
         except OSError as error:
@@ -56,6 +56,8 @@ class Addresses:
                 workload.port,
                 error,
             )
+            return False
+        return True
 
     async def drained(self, workload_id: str, instance_id: str, timeout: float) -> bool:
         """Wait until the instance has no request in flight; False: time ran out."""

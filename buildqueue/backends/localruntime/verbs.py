@@ -17,7 +17,7 @@ from buildqueue.backends.localruntime.plans import checked_id
 from buildqueue.backends.localruntime.ports import LOOPBACK
 from buildqueue.backends.localruntime.state import Instance, Workload
 from buildqueue.backends.localruntime.upkeep import Upkeep
-from buildqueue.exceptions import Rejected
+from buildqueue.exceptions import Rejected, Unavailable
 
 
 class Verbs:
@@ -69,6 +69,12 @@ class Verbs:
         async with self._upkeep.lock(workload_id):
             workload = self._known(workload_id)
             instance = _running(workload, instance_id)
+            if not await self._upkeep.addresses.open(workload):
+                raise Unavailable(
+                    "address_taken",
+                    f"port {workload.port}, the address of {workload_id} for life, is "
+                    "taken by another program of this host: end that one",
+                )
             if instance.keeper and instance.port:
                 await self._upkeep.addresses.admission.try_now(
                     instance.keeper, instance.port

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import socket
+from urllib.parse import urlsplit
 
 import pytest
 
 from buildqueue.backends.localruntime.identity import ProcessIdentity, processes
-from buildqueue.exceptions import Rejected
-from tests.integration.localruntime.hosts import Host, ask, identity
+from buildqueue.exceptions import Rejected, Unavailable
+from tests.integration.localruntime.hosts import Host, ask, identity, known
 from tests.support.waiting import wait_until
 
 
@@ -153,3 +155,22 @@ def _escaped(version: str) -> list[ProcessIdentity]:
         if mark in command and (one := ProcessIdentity.of(entry.pid)):
             found.append(one)
     return found
+
+
+def test_an_address_that_another_program_took_is_told_at_the_switch(
+    host: Host,
+) -> None:
+    host.deploy(host.agent, "first")
+    port = urlsplit(host.address(host.agent)).port
+    host.runtime.shut_down(keep_instances=False)
+    with socket.create_server(("127.0.0.1", known(port))):
+        host.serve()
+        host.start(host.agent, "second", "2")
+        host.healthy(host.agent, "second")
+        with pytest.raises(Unavailable) as told:
+            host.runtime.promote(host.agent, "second")
+
+    assert told.value.code == "address_taken"
+    assert str(port) in str(told.value)
+    host.runtime.promote(host.agent, "second")
+    assert ask(host.address(host.agent)).json["version"] == "2"  # type: ignore[index]
