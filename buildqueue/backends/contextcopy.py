@@ -7,6 +7,7 @@ Others are refused. A requirements file may land anywhere, for pip alone reads i
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections.abc import Sequence
@@ -61,7 +62,7 @@ class ContextCopies:
         )
         for name in self._listed(instruction, sources):
             path = destination
-            if is_folder and not (self.source / name).is_dir():
+            if is_folder and not os.path.isdir(self.source / name):
                 path = posixpath.join(destination, posixpath.basename(name))
             self._place(instruction, name, path)
 
@@ -83,10 +84,14 @@ class ContextCopies:
         if "**" in name:
             raise instruction.needs_container(f"knows no ** as in {word}")
         if not _GLOB.search(name):
-            if not (self.source / name).exists():
+            # pathlib raises for a name too long for any file; os.path says no.
+            if not os.path.exists(self.source / name):
                 raise instruction.invalid(f"names {word}, which is not in the source")
             return [name]
-        found = sorted(self.source.glob(name))
+        try:
+            found = sorted(self.source.glob(name))
+        except OSError:  # a part of it is too long for any file
+            found = []
         if not found:
             raise instruction.invalid(f"names {word}, which matches nothing")
         if any(path.is_dir() for path in found):
@@ -109,5 +114,5 @@ class ContextCopies:
                 f"has one place for the source, which is {self.root} already"
             )
         self.root = root
-        is_folder = (self.source / name).is_dir()
+        is_folder = os.path.isdir(self.source / name)
         self.make_folder(path if is_folder else posixpath.dirname(path))

@@ -20,6 +20,8 @@ MAX_BYTES = 64 * 1024
 _DIRECTIVE = re.compile(r"#\s*([A-Za-z]+)\s*=\s*(\S+)\s*")
 _HEREDOC = re.compile(r"(?:^|\s)<<-?[\"']?[A-Za-z_]")
 _FLAG = re.compile(r"--([a-z][a-z-]*)(?:=(\S*))?(?:\s+|$)")
+# What no program can be given as an argument, and no file can be named.
+_UNUSABLE = re.compile("[\0\ud800-\udfff]")
 _VARIABLE = re.compile(
     r"\\(?P<escaped>\$)"
     r"|\$(?P<plain>[A-Za-z_][A-Za-z0-9_]*)"
@@ -42,8 +44,11 @@ class Instruction:
             value = json.loads(self.rest)
         except (ValueError, RecursionError):
             return None
-        strings = isinstance(value, list) and all(isinstance(v, str) for v in value)
-        return value if strings else None
+        if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+            return None
+        if any(_UNUSABLE.search(word) for word in value):
+            raise self.invalid("holds NUL or half a character")
+        return value
 
     def words(self) -> list[str]:
         """Return the shell form's words, without their quotes."""
@@ -83,6 +88,8 @@ def read_instructions(content: bytes) -> list[Instruction]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Rejected("dockerfile_invalid", "the Dockerfile is not UTF-8") from error
+    if "\0" in text:
+        raise Rejected("dockerfile_invalid", "the Dockerfile holds NUL characters")
     lines = text.splitlines()
     joined = _join(lines, _escape_character(lines))
     return [_instruction(line, words) for line, words in joined]

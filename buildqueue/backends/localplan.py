@@ -7,6 +7,7 @@ Without a Dockerfile the entry point decides. No file of the source is executed 
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections import ChainMap
@@ -243,7 +244,7 @@ class _Reading:
         for name in requirement_files(instruction):
             path = self._absolute(self._expand(name))
             found = self.copies.in_source(path, self.workdir)
-            if found is None or not (self.source / found).is_file():
+            if found is None or not os.path.isfile(self.source / found):
                 raise instruction.invalid(f"names {name}, which is not in the source")
             self.requirements.append(found)
 

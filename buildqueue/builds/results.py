@@ -32,6 +32,7 @@ CARD_FIELDS = (
     "defaultOutputModes",
 )
 MAX_CARD_BYTES = 64 * 1024
+MAX_CARD_DEPTH = 32
 
 Result = TypeVar("Result", bound=BaseModel)
 
@@ -74,9 +75,20 @@ def connector_deployed(job: BuildJob) -> ConnectorDeployed:
 
 
 def card_of(found: Mapping[str, object] | None) -> dict[str, Any]:
-    """Return what is kept of an agent card: nothing of one that is too large."""
+    """Return what is kept of an agent card: nothing of one too large or too deep."""
     kept = {name: found[name] for name in CARD_FIELDS if name in found} if found else {}
-    return kept if len(json.dumps(kept)) <= MAX_CARD_BYTES else {}
+    # Depth first: what nests without end can be neither measured nor stored.
+    if not _is_within(kept, MAX_CARD_DEPTH) or len(json.dumps(kept)) > MAX_CARD_BYTES:
+        return {}
+    return kept
+
+
+def _is_within(value: object, depth: int) -> bool:
+    """Tell whether a JSON value nests at most so deep."""
+    if not isinstance(value, dict | list):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return depth > 0 and all(_is_within(each, depth - 1) for each in inner)
 
 
 def _parsed(job: BuildJob, model: type[Result]) -> Result:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
+from django.core.exceptions import SuspiciousFileOperation
 from django.core.files import File
 from django.core.files.storage import FileSystemStorage, Storage, storages
 from django.utils import timezone
@@ -112,7 +113,8 @@ def fetch(source: StoredSource, path: Path) -> None:
             for chunk in stored.chunks(_CHUNK):
                 digest.update(chunk)
                 file.write(chunk)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, SuspiciousFileOperation) as error:
+        # A key that leads out of the storage names no source either.
         raise Rejected(
             "source_missing", "the stored source is gone; upload it again"
         ) from error

@@ -22,6 +22,7 @@ from ..states import VersionStatus
 
 FIRST = "1.0.0"
 MAX_LENGTH = 50
+MAX_GIVEN = 40  # shorter, since the patches after it may be longer
 CARD_FILES = (
     "AgentCard.json",
     "agent-card.json",
@@ -43,7 +44,7 @@ def numbers(version: str) -> Numbers | None:
 
 def check(version: str) -> str:
     """Return the version, or refuse one that is not plain x.y.z."""
-    if numbers(version) is None:
+    if not _may_be_given(version):
         shown = version[:MAX_LENGTH]
         raise Refused(
             "invalid_version",
@@ -56,9 +57,13 @@ def check(version: str) -> str:
 def read_version(tree: Path) -> str | None:
     """Return the version that the source itself states, if it is plain x.y.z."""
     for stated in (*_from_cards(tree), *_from_pyproject(tree)):
-        if numbers(stated) is not None:
+        if _may_be_given(stated):
             return stated
     return None
+
+
+def _may_be_given(version: str) -> bool:
+    return len(version) <= MAX_GIVEN and numbers(version) is not None
 
 
 def taken(agent: Agent) -> list[str]:

@@ -22,6 +22,7 @@ from . import base
 )
 def agent_delete(ctx: Context, payload: AgentDelete) -> None:
     """End the agent's processes for ever and remove its artifacts."""
+    base.check_target(ctx, payload.agent_id)
     with ctx.step("end processes"):
         base.running_runtime().delete(str(payload.agent_id))
         ctx.log("the agent's instances are ended, its address is free")

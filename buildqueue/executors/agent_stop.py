@@ -18,6 +18,7 @@ from . import base
 )
 def agent_stop(ctx: Context, payload: AgentStop) -> None:
     """End all instances; the address is kept for the next deployment."""
+    base.check_target(ctx, payload.agent_id)
     with ctx.step("stop"):
         base.running_runtime().stop(str(payload.agent_id))
         ctx.log("the agent's instances are ended")

@@ -18,7 +18,7 @@ from uuid import UUID, uuid5
 from .. import clock, conf
 from ..builds.lifecycle import progress
 from ..builds.lifecycle.progress import Fence
-from ..exceptions import BackendError, Unavailable
+from ..exceptions import BackendError, Rejected, Unavailable
 from ..queue.context import Context
 from . import host
 
@@ -60,6 +60,18 @@ def running_runtime() -> Runtime:
             if clock.monotonic() > ends:
                 raise
             time.sleep(0.1)
+
+
+def check_target(ctx: Context, agent_id: UUID) -> None:
+    """Refuse a payload that names another agent than its job is for.
+
+    Serial key, owner and final hook go by the job's agent; another's stays untouched.
+    """
+    if ctx.job.agent_id != agent_id:
+        raise Rejected(
+            "wrong_target",
+            "the payload names another agent than the job; ask for a new job",
+        )
 
 
 def work_root() -> Path:

@@ -14,6 +14,7 @@ from . import base
 @handler("instance_end", payload=InstanceEnd, services=base.SERVICES)
 def instance_end(ctx: Context, payload: InstanceEnd) -> None:
     """End the instance unless the agent's address leads to it."""
+    base.check_target(ctx, payload.agent_id)
     agent, instance = str(payload.agent_id), str(payload.instance_id)
     with ctx.step("end instance"):
         runtime = base.running_runtime()

@@ -43,6 +43,7 @@ LOG_LINES = 20
 )
 def upload(ctx: Context, payload: Upload) -> Done:
     """Build the source and lead the agent's address to it."""
+    base.check_target(ctx, payload.agent_id)
     run = BuildRun(ctx=ctx, build_id=payload.build_id, agent_id=payload.agent_id)
     with run.folder() as folder:
         tree = _source(run, payload, folder)

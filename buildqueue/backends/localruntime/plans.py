@@ -84,9 +84,12 @@ class Plans:
     def _make_scratch(self, workload_id: str, instance_id: str) -> Path:
         folder = self._scratch(workload_id, instance_id)
         try:
-            for part in (*reversed(folder.parents[:2]), folder):
-                # Others' users pass through, and cannot list who else is here.
-                part.mkdir(mode=0o711, exist_ok=True)
+            for part in reversed(folder.parents[:2]):
+                part.mkdir(exist_ok=True)
+                # Others' users pass through, and cannot list who else is here; set
+                # apart from mkdir, whose mode the daemon's umask cuts.
+                part.chmod(0o711)
+            folder.mkdir(exist_ok=True)
             self.confinement.grant_write(folder, workload_id)
         except OSError as error:
             raise Unavailable(

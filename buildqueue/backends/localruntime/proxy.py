@@ -192,9 +192,13 @@ async def _relay(
     async with session.request(
         request.method, url, headers=forwarded, data=body, allow_redirects=False
     ) as answer:
+        if answer.status < 200:
+            # An interim answer nobody asked for leaves the reader in another protocol.
+            return _refused(502, "upstream_failed", "the workload answered nonsense")
+        phrase = answer.reason or ""
         response = web.StreamResponse(
             status=answer.status,
-            reason=answer.reason,
+            reason=phrase if phrase.isprintable() else "",
             headers=headers.end_to_end(answer.headers),
         )
         await response.prepare(request)

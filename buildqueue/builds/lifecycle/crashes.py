@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 
 from ...models import AgentDeployment
 from ...queue import database
+from ...queue.logs import storable
 from ...states import DeploymentStatus
 from .rows import deployments, has_open_build_job, lock_agent, settle
 
@@ -25,13 +26,14 @@ def note_restarts(deployment: AgentDeployment, restarts: int) -> None:
 
 def mark_crashed(deployment: AgentDeployment, *, reason: str, logs: str) -> bool:
     """Write that a running deployment does not stay up."""
-    values = {"crash_reason": reason, "crashed_at": Now(), "last_logs": logs}
     return _move(
         deployment.agent_id,
         deployment.pk,
         DeploymentStatus.RUNNING,
         status=DeploymentStatus.CRASHED,
-        **values,
+        crash_reason=storable(reason),
+        crashed_at=Now(),
+        last_logs=storable(logs),
     )
 
 

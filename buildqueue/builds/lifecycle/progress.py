@@ -17,6 +17,7 @@ from ...exceptions import LostLeaseError, Rejected
 from ...models import Agent, AgentBuild, AgentDeployment, BuildJob
 from ...models.expressions import ClockTimestamp
 from ...queue import database
+from ...queue.logs import storable
 from ...states import AgentStatus, BuildStatus, DeploymentStatus
 from .rows import deployments
 
@@ -91,9 +92,9 @@ def fail_deployment(
     begun = deployments(fence.agent_id).filter(status=DeploymentStatus.STARTING)
     begun.filter(pk=deployment_id).update(
         status=DeploymentStatus.FAILED,
-        crash_reason=reason,
+        crash_reason=storable(reason),
         crashed_at=Now(),
-        last_logs=logs[-MAX_LOG_CHARACTERS:],
+        last_logs=storable(logs[-MAX_LOG_CHARACTERS:]),
     )
 
 

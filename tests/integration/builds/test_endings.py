@@ -138,6 +138,41 @@ def test_the_build_of_another_agent_is_never_touched(world: World) -> None:
     assert victim.status == "queued"
 
 
+@pytest.mark.parametrize("kind", ["agent_stop", "agent_delete", "instance_end"])
+def test_a_raw_row_never_ends_another_agents_processes(world: World, kind: str) -> None:
+    victim = upload()
+    world.work()
+    payload = {"kind": kind, "agent_id": str(victim.agent.pk)}
+    if kind == "instance_end":
+        payload["instance_id"] = str(uuid.uuid4())
+    before = len(world.runtime.calls)
+    job = _insert(payload, agent=make_agent(owner_id="2", status="running"))
+
+    world.work()
+
+    job.refresh_from_db()
+    assert (job.status, job.error_code) == ("failed", "wrong_target")
+    assert world.runtime.calls[before:] == []
+    assert version_at(agent_of(victim).url) == victim.version
+
+
+def test_a_raw_row_never_builds_for_another_agent(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "upload.zip"
+    file.write_bytes(zipped().getvalue())
+    victim = make_agent(status="deploying")
+    build = make_build(victim)
+    payload = _nasiko_upload(victim, build.pk, str(file))
+    job = _insert(payload, agent=make_agent(owner_id="2", name="other"))
+
+    world.work()
+
+    job.refresh_from_db()
+    build.refresh_from_db()
+    assert (job.status, job.error_code) == ("failed", "wrong_target")
+    assert (build.status, build.job_id) == ("queued", None)
+    assert world.builder.requests == []
+
+
 def test_a_raw_row_with_a_taken_version_fails_before_anything_runs(
     world: World, tmp_path: Path
 ) -> None:

@@ -192,3 +192,13 @@ def test_only_old_sources_without_a_build_are_pruned(world: World) -> None:
 
 def test_pruning_without_any_source_is_fine(world: World) -> None:
     assert sources.prune_orphans(older_than=timedelta(seconds=-60)) == 0
+
+
+def test_a_crash_is_told_although_the_agent_printed_nul(world: World) -> None:
+    submitted = upload(program="# a\0b\n")
+    world.work()
+    world.runtime.crash(str(submitted.agent.pk), restarts=7, running=False)
+
+    assert reconcile.reconcile_host().crashed == 1
+
+    assert AgentDeployment.objects.get().last_logs == "a\N{SYMBOL FOR NULL}b"

@@ -253,3 +253,28 @@ def test_a_payload_of_ours_holds_no_environment(world: World) -> None:
 def _running_instances(world: World) -> int:
     seen = world.runtime.workloads()
     return sum(one.state == "running" for each in seen for one in each.instances)
+
+
+def test_an_unhealthy_agent_that_printed_nul_fails_at_once_with_its_words(
+    world: World,
+) -> None:
+    submitted = upload(program="# EXITS a\0b\n")
+
+    world.work()
+
+    job = job_of(submitted)
+    assert (job.status, job.error_code, job.attempt) == ("failed", "unhealthy", 1)
+    deployment = AgentDeployment.objects.get()
+    assert deployment.last_logs == "EXITS a\N{SYMBOL FOR NULL}b"
+
+
+def test_a_key_that_leads_out_of_the_storage_is_a_missing_source(world: World) -> None:
+    submitted = upload()
+    payload = job_of(submitted).payload
+    payload["source"]["key"] = "../secret_key"
+    BuildJob.objects.filter(pk=submitted.job.pk).update(payload=payload)
+
+    world.work()
+
+    job = job_of(submitted)
+    assert (job.status, job.error_code, job.attempt) == ("failed", "source_missing", 1)

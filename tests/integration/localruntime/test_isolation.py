@@ -49,6 +49,14 @@ def test_an_agent_is_confined(host: Host) -> None:
     assert host.start(host.agent, "first").confined in ("uid", "namespace")
 
 
+def test_an_agent_can_write_into_its_home_and_temporary_folder(host: Host) -> None:
+    host.deploy(host.agent, "first")
+
+    reply = ask(host.address(host.agent), "/write")
+
+    assert (reply.status, reply.json) == (200, {"kept": ["kept"]})
+
+
 def test_an_agent_cannot_reach_the_control_socket(host: Host) -> None:
     script = (
         "import socket; s = socket.socket(socket.AF_UNIX);"

@@ -155,6 +155,20 @@ def test_an_answer_that_breaks_off_is_not_made_whole(address: str) -> None:
         ask(address, "/broken")
 
 
+def test_a_reason_with_control_characters_is_left_out(address: str) -> None:
+    assert ask(address, "/phrase").status == 200
+
+
+def test_a_switch_of_protocols_that_nobody_asked_for_is_not_passed_on(
+    address: str,
+) -> None:
+    reply = ask(address, "/interim")
+
+    assert reply.status == 502
+    assert isinstance(reply.json, dict)
+    assert reply.json["code"] == "upstream_failed"
+
+
 def test_a_workload_never_promoted_answers_503_with_a_code(host: Host) -> None:
     host.start(host.agent, "first")
 

@@ -121,3 +121,14 @@ def test_variables_are_expanded(text: str, expected: str) -> None:
 def test_a_variable_that_doubles_itself_is_stopped() -> None:
     with pytest.raises(Rejected, match="huge"):
         expand("$A$A", {"A": "x" * 40_000})
+
+
+@pytest.mark.parametrize("escape", ["\\u0000", "\\ud800"])
+def test_a_word_that_no_program_can_be_given_is_refused(escape: str) -> None:
+    with pytest.raises(Rejected, match="line 1: CMD holds NUL or half a character"):
+        one(f'CMD ["python", "a{escape}b"]').json_form()
+
+
+def test_a_dockerfile_with_nul_is_refused() -> None:
+    with pytest.raises(Rejected, match="holds NUL"):
+        read("FROM python\nENV A=\0")

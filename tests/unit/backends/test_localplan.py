@@ -306,3 +306,15 @@ def test_a_dockerfile_that_links_out_of_the_source_is_not_read(
     (source / "Dockerfile").symlink_to(other)
 
     assert plan_source(source).argv == ("python", "main.py")
+
+
+@pytest.mark.parametrize(
+    "instruction", ["COPY {} .", "COPY {}/* .", "RUN pip install -r {}"]
+)
+def test_a_name_too_long_for_any_file_is_not_in_the_source(
+    source: Path, instruction: str
+) -> None:
+    with pytest.raises(Rejected, match="Dockerfile line 3: ") as caught:
+        plan(source, lines(instruction.format("a" * 300)))
+
+    assert caught.value.code == "dockerfile_invalid"

@@ -48,3 +48,11 @@ def test_a_card_that_is_too_large_is_not_kept() -> None:
 
 def test_no_card_is_an_empty_one() -> None:
     assert results.card_of(None) == {}
+
+
+def test_a_card_that_nests_without_end_is_not_kept() -> None:
+    deep: list[Any] = []
+    for _ in range(400):
+        deep = [deep]
+
+    assert results.card_of({"name": "a", "skills": deep}) == {}

@@ -33,6 +33,7 @@ def test_three_numbers_are_a_version(version: str) -> None:
         "\u0661.\u0662.\u0663",  # digits, but not ours
         "latest",
         "9" * 60 + ".0.0",
+        "0.0." + "9" * 46,  # the patch after it would not fit
     ],
 )
 def test_anything_else_is_refused(version: str) -> None:

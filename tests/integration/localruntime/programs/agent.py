@@ -64,6 +64,19 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(b"only this")
             self.close_connection = True
+        elif self.path == "/write":
+            for name in ("HOME", "TMPDIR"):
+                with open(os.path.join(os.environ[name], "kept"), "w") as file:
+                    file.write("kept")
+            self.answer({"kept": os.listdir(os.environ["HOME"])})
+        elif self.path == "/phrase":
+            self.send_response(200, "O\x01K")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        elif self.path == "/interim":
+            self.send_response(101)
+            self.end_headers()
+            self.close_connection = True
         elif self.path == "/ws":
             self.websocket()
         elif self.path == "/":
