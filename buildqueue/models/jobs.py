@@ -9,6 +9,7 @@ Status is written by `queue/transitions/` alone.
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from django.contrib.postgres.functions import RandomUUID
@@ -19,6 +20,7 @@ from django.db.models.functions import Coalesce, Now
 from django.utils.translation import gettext_lazy as _
 
 from ..states import BUILD_KINDS, FINAL, UNCLAIMED, WAITING, JobStatus
+from .documents import Document
 from .expressions import NextValue
 from .keys import TargetKey
 
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
     from typing import Self
 
 BUILD_KIND_TAGS = sorted([*BUILD_KINDS, *BUILD_KINDS.values()])
+
+
+MOST = 1_000_000  # attempts and failures: far from where adding one overflows
+MOMENTS = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC))
 
 
 class JobQuerySet(models.QuerySet["BuildJob"]):
@@ -95,7 +101,7 @@ class BuildJob(models.Model):
         db_collation="C",
         help_text=_("A capability that the worker must have, such as host:<id>."),
     )
-    payload = models.JSONField()
+    payload = Document()
     status = models.CharField(
         max_length=20, choices=JobStatus.choices, db_default=JobStatus.PENDING.value
     )
@@ -118,14 +124,14 @@ class BuildJob(models.Model):
         related_name="children",
         db_index=False,
     )
-    trace_context = models.JSONField(null=True, blank=True)
+    trace_context = Document(null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     first_started_at = models.DateTimeField(null=True, editable=False)
     picked_at = models.DateTimeField(null=True, editable=False)
     completed_at = models.DateTimeField(null=True, editable=False)
     error_code = models.CharField(max_length=100, null=True, editable=False)
     error_msg = models.TextField(null=True, editable=False)
-    result = models.JSONField(null=True, editable=False)
+    result = Document(null=True, editable=False)
     hook_pending = models.BooleanField(
         db_default=False,
         editable=False,
@@ -191,7 +197,22 @@ class BuildJob(models.Model):
             models.CheckConstraint(
                 name="chk_build_jobs_counts",
                 condition=Q(
-                    attempt__gte=0, failures__gte=0, crashes__gte=0, max_attempts__gte=1
+                    attempt__range=(0, MOST),
+                    failures__range=(0, MOST),
+                    crashes__range=(0, MOST),
+                    max_attempts__range=(1, MOST),
+                ),
+            ),
+            # A moment that Python cannot hold would fail the statement that reads it.
+            models.CheckConstraint(
+                name="chk_build_jobs_moments",
+                condition=Q(
+                    created_at__range=MOMENTS,
+                    due_at__range=MOMENTS,
+                    lease_until__range=MOMENTS,
+                    first_started_at__range=MOMENTS,
+                    picked_at__range=MOMENTS,
+                    completed_at__range=MOMENTS,
                 ),
             ),
             models.CheckConstraint(

@@ -32,7 +32,8 @@ class Servers:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
-        self._logs.mkdir(parents=True, exist_ok=True)
+        self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._logs.chmod(0o700)  # also of an earlier start: agents run on this host
         python = sys.executable
         config = str(BASE_DIR / "project" / "gunicorn_conf.py")
         web = [python, "-m", "gunicorn", "-c", config, "project.wsgi"]

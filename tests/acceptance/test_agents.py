@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import signal
 import urllib.request
 import zipfile
@@ -89,6 +90,8 @@ def here(workers: Workers, tmp_path: Path, settings: Any) -> Iterator[Host]:
             for workload in made.runtime.workloads():
                 made.runtime.delete(workload.workload_id)
             made.runtime.shut_down(keep_instances=False)
+        if host.in_use():
+            shutil.rmtree(host.local_root())
 
 
 def upload(delay: float = 0.0) -> Submission:

@@ -86,6 +86,8 @@ def test_a_row_that_no_handler_can_take_fails_with_the_reason(
             '{"kind": "probe", "behavior": "no such"}',
             '{"kind": "probe", "extra": 1}',
             "[]",
+            # Deeper than a parser goes: the claim that reads it must not fail.
+            '{"kind": "probe", "label": ' + "[" * 3000 + "]" * 3000 + "}",
         ):
             statement = "INSERT INTO buildqueue_buildjob (payload) VALUES (%s)"
             cursor.execute(statement, [payload])
@@ -95,7 +97,7 @@ def test_a_row_that_no_handler_can_take_fails_with_the_reason(
     bad = BuildJob.objects.exclude(pk=last.pk).order_by("seq")
     codes = [(job.status, job.error_code) for job in bad]
     unknown, invalid = ("failed", "unknown_kind"), ("failed", "invalid_payload")
-    assert codes == [unknown, unknown, invalid, invalid, unknown]
+    assert codes == [unknown, unknown, invalid, invalid, unknown, invalid]
     assert all(job.error_msg for job in bad)
 
 

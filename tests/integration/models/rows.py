@@ -137,6 +137,11 @@ ILLEGAL: list[Illegal] = [
     Illegal("chk_build_jobs_counts", "buildjob", {"failures": -1}),
     Illegal("chk_build_jobs_counts", "buildjob", {"crashes": -1}),
     Illegal("chk_build_jobs_counts", "buildjob", {"max_attempts": 0}),
+    Illegal("chk_build_jobs_counts", "buildjob", {"attempt": 2**31 - 1}),
+    Illegal("chk_build_jobs_moments", "buildjob", {"due_at": "-infinity"}),
+    Illegal("chk_build_jobs_moments", "buildjob", {"created_at": "infinity"}),
+    Illegal("chk_build_jobs_moments", "buildjob", {"due_at": "0044-03-15 BC"}),
+    Illegal("chk_build_jobs_moments", "buildjob", {"first_started_at": "20000-01-01"}),
     Illegal("chk_build_jobs_queue", "buildjob", {"queue": ""}),
     Illegal(
         "build_jobs_one_open_per_key",
