@@ -4,6 +4,8 @@
     paginator   a count that stops, so that no page counts the whole table
     filters     fixed choices, never a DISTINCT over the table
     search      ids, id prefixes, names, and `key:value`
+    changelist  what a list reads beside its rows
+    people      the user's name beside an owner's key
     acts        one verb on some rows: who may, where it leads, why not
     confirming  the page that asks for a reason
     applying    the loop that calls the verb, and what it tells

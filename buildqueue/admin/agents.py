@@ -9,13 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ..models import Agent, AgentBuild, AgentDeployment, AgentVersion, BuildJob
-from . import display, moments
+from ..states import AgentStatus
+from . import display, moments, people
 from .acts import ActingAdmin, as_action
+from .changelist import OwnedChangeList
 from .domainacts import AGENT_ACTS
 from .filters import DeletedFilter
 from .related import Related, latest
@@ -28,7 +31,7 @@ class AgentAdmin(ActingAdmin):
     acts = AGENT_ACTS
     actions = [as_action(act) for act in AGENT_ACTS]
     change_form_template = "admin/buildqueue/related_change_form.html"
-    list_display = ("name", "state", "version", "owner_id", "address", "created")
+    list_display = ("name", "state", "version", "owner", "address", "created")
     list_filter = ("status", DeletedFilter)
     allowed_lookups = frozenset({"status__exact", "deleted"})
     ordering = ("-created_at", "-id")
@@ -39,7 +42,7 @@ class AgentAdmin(ActingAdmin):
         "version",
         "display_name",
         "description",
-        "owner_id",
+        "owner",
         "image",
         "tags",
         "secret_names",
@@ -48,7 +51,11 @@ class AgentAdmin(ActingAdmin):
         "created",
         "deleted_at",
     )
-    readonly_fields = ("state", "address", "created", "secret_names")
+    readonly_fields = ("state", "address", "owner", "created", "secret_names")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        """Return the list that knows the owners' names."""
+        return OwnedChangeList
 
     def has_stop_permission(self, request: HttpRequest) -> bool:
         """Whether the user may stop agents."""
@@ -81,8 +88,17 @@ class AgentAdmin(ActingAdmin):
 
     @admin.display(description=gettext_lazy("Address"))
     def address(self, agent: Agent) -> display.Shown:
-        """Its one address for life."""
+        """Its one address for life; a link while something may answer there."""
+        if agent.url and agent.deleted_at:
+            return _("%(address)s (gone)") % {"address": agent.url}
+        if agent.url and agent.status == AgentStatus.STOPPED:
+            return _("%(address)s (reserved)") % {"address": agent.url}
         return display.outside(agent.url)
+
+    @admin.display(description=gettext_lazy("Owner"))
+    def owner(self, agent: Agent) -> str:
+        """Whose it is."""
+        return people.owner_of(agent)
 
     @admin.display(description=gettext_lazy("Created"))
     def created(self, agent: Agent) -> display.Shown:

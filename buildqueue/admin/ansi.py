@@ -41,7 +41,8 @@ class Pen:
 
     def take(self, sequence: str) -> None:
         """Follow the codes of one color sequence."""
-        codes = [int(code or 0) for code in sequence.split(";")]
+        # int() refuses thousands of digits, and no code has more than three.
+        codes = [int(code[:4] or 0) for code in sequence.split(";")]
         while codes:
             code = codes.pop(0)
             if code in (38, 48):  # 256 or true color: more than the palette, dropped

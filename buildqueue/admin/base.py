@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import Model
 from django.http import HttpRequest
 from django.urls import reverse
 
 from . import display
+from .changelist import QuietChangeList
 from .paginator import CappedPaginator
 
 if TYPE_CHECKING:
@@ -40,6 +42,10 @@ class ReadOnlyAdmin(_ModelAdmin):
     class Media:
         css = {"all": ["buildqueue/admin.css"]}
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        """Return the list that tells a number only of what was searched."""
+        return QuietChangeList
+
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Rows are made by the queue, not by a form."""
         return False
@@ -56,7 +62,8 @@ class ReadOnlyAdmin(_ModelAdmin):
         self, lookup: str, value: str, request: HttpRequest | None = None
     ) -> bool:
         """Tell whether the list may be filtered by this parameter."""
-        return lookup in self.allowed_lookups
+        # PostgreSQL takes no NUL: refused like an unknown parameter, not a crash.
+        return lookup in self.allowed_lookups and "\0" not in str(value)
 
     def page_of(self, row: Model | None, request: HttpRequest) -> str:
         """Return the address of a row's page, empty when it may not be seen."""

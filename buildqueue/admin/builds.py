@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.utils.translation import gettext_lazy
 
 from ..models import AgentBuild, McpConnectorBuild
-from . import display, moments
+from . import display, moments, people
 from .base import ReadOnlyAdmin
 from .masking import masked
 
@@ -86,16 +86,21 @@ class AgentBuildAdmin(BuildColumns):
         "commit_hash",
         "source_key",
         "source_sha256",
-        "triggered_by",
+        "asked_by",
         "created",
         "lasted",
     )
-    readonly_fields = (*COMPUTED, "repository")
+    readonly_fields = (*COMPUTED, "repository", "asked_by")
 
     @admin.display(description=gettext_lazy("Repository"))
     def repository(self, build: AgentBuild) -> display.Shown:
         """Where its source came from, without any password in the address."""
         return display.outside(masked(build.github_url or ""))
+
+    @admin.display(description=gettext_lazy("Asked for by"))
+    def asked_by(self, build: AgentBuild) -> str:
+        """Who asked for it."""
+        return people.shown(build.triggered_by)
 
 
 @admin.register(McpConnectorBuild)

@@ -8,13 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ..models import BuildJob, McpConnector, McpConnectorBuild
-from . import display, moments
+from . import display, moments, people
 from .base import ReadOnlyAdmin
+from .changelist import OwnedChangeList
 from .filters import DeletedFilter
 from .masking import masked
 from .related import latest
@@ -30,7 +32,7 @@ class McpConnectorAdmin(ReadOnlyAdmin):
         "state",
         "provider_type",
         "source_kind",
-        "owner_id",
+        "owner",
         "address",
         "created",
     )
@@ -49,7 +51,7 @@ class McpConnectorAdmin(ReadOnlyAdmin):
         "auth_type",
         "display_name",
         "description",
-        "owner_id",
+        "owner",
         "container_image_tag",
         "setup_status",
         "setup_error",
@@ -58,7 +60,11 @@ class McpConnectorAdmin(ReadOnlyAdmin):
         "created",
         "deleted_at",
     )
-    readonly_fields = ("state", "address", "created", "secret_names")
+    readonly_fields = ("state", "address", "owner", "created", "secret_names")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        """Return the list that knows the owners' names."""
+        return OwnedChangeList
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -84,6 +90,11 @@ class McpConnectorAdmin(ReadOnlyAdmin):
     def address(self, connector: McpConnector) -> display.Shown:
         """Where it answers."""
         return display.outside(masked(connector.url or ""))
+
+    @admin.display(description=gettext_lazy("Owner"))
+    def owner(self, connector: McpConnector) -> str:
+        """Whose it is."""
+        return people.owner_of(connector)
 
     @admin.display(description=gettext_lazy("Created"))
     def created(self, connector: McpConnector) -> display.Shown:

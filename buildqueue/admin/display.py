@@ -14,8 +14,10 @@ from uuid import UUID
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from .. import states
+from ..models import BuildJob
 from .ansi import Pen, segments
 from .masking import masked
 
@@ -77,6 +79,22 @@ def badge(status: str | None, word: Any = None) -> Shown:
 def job_badge(status: str) -> Shown:
     """Return a job's status as icon and word."""
     return badge(status, states.JobStatus(status).label)
+
+
+def tries(job: BuildJob) -> Shown:
+    """Return the tries used up over those allowed, the number of claims as title."""
+    return format_html(
+        '<span title="{}">{}/{}</span>',
+        claims(job.attempt),
+        job.failures + job.crashes,
+        job.max_attempts,
+    )
+
+
+def claims(number: int) -> str:
+    """Return how often a job was claimed; not every claim uses a try up."""
+    told = ngettext("claimed %(n)d time", "claimed %(n)d times", number)
+    return told % {"n": number}
 
 
 def short(identifier: UUID | None) -> str:

@@ -78,16 +78,8 @@ class JobColumns:
 
     @admin.display(description=gettext_lazy("Tries"))
     def tries(self, job: BuildJob) -> display.Shown:
-        """How often claimed, of how many tries its allowance has."""
-        used = job.failures + job.crashes
-        told = _("claimed %(attempt)d times; %(used)d of %(most)d tries used up") % {
-            "attempt": job.attempt,
-            "used": used,
-            "most": job.max_attempts,
-        }
-        return format_html(
-            '<span title="{}">{}/{}</span>', told, job.attempt, job.max_attempts
-        )
+        """How many of the allowed tries are used up."""
+        return display.tries(job)
 
     @admin.display(description=gettext_lazy("Worker"))
     def on_worker(self, job: _Listed) -> str:

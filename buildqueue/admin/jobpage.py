@@ -14,7 +14,8 @@ from django.http import HttpRequest
 
 from ..models import BuildJob, JobEvent, JobRun, Worker
 from ..queue import database
-from . import joblog
+from ..states import EventKind, JobStatus
+from . import joblog, people
 from .why import why
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def context_of(
     job.refresh_from_db(fields=LARGE)
     events = JobEvent.objects.using(alias).filter(job_id=job.pk).order_by("-id")
     children = BuildJob.objects.using(alias).filter(parent_id=job.pk).order_by("seq")
+    told = list(events[:MOST_EVENTS])[::-1]
     may_log = request.user.has_perm("buildqueue.view_log")
     return {
         "job": job,
@@ -53,7 +55,9 @@ def context_of(
         and admin.admin_url("buildjob_change", job.parent_id),
         "children": list(children[:MOST_CHILDREN]),
         "runs": _runs(job),
-        "events": list(events[:MOST_EVENTS])[::-1],
+        "owner": people.shown(job.owner_id),
+        "events": told,
+        "interrupted": _interrupted(job, told),
         "most_events": MOST_EVENTS,
         "may_payload": request.user.has_perm("buildqueue.view_payload"),
         "may_log": may_log,
@@ -63,6 +67,19 @@ def context_of(
         "raw_url": admin.admin_url("buildjob_log_raw", job.pk),
         "may_worker": request.user.has_perm("buildqueue.view_worker"),
     }
+
+
+def _interrupted(job: BuildJob, events: list[JobEvent]) -> set[int]:
+    """Return the beginnings of steps that never ended, though their run is over."""
+    begun: dict[tuple[UUID | None, str], int] = {}
+    for event in events:
+        step = (event.run, event.title)
+        if event.kind == EventKind.STEP_STARTED:
+            begun[step] = event.pk
+        elif event.kind in (EventKind.STEP_FINISHED, EventKind.STEP_FAILED):
+            begun.pop(step, None)
+    alive = job.lease_id if job.status == JobStatus.IN_PROGRESS else None
+    return {pk for (run, _name), pk in begun.items() if run is None or run != alive}
 
 
 def _runs(job: BuildJob) -> list[ShownRun]:

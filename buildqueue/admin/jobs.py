@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
@@ -24,6 +24,7 @@ from .filters import CreatedFilter, KindFilter, StatusFilter
 from .jobacts import JOB_ACTS
 from .jobcolumns import COLUMNS, JobColumns
 
+MOST_OF_KEY = 40
 WORKER_HOST = Subquery(Worker.objects.filter(pk=OuterRef("worker")).values("host"))
 
 
@@ -55,7 +56,11 @@ class BuildJobAdmin(JobColumns, ActingAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[BuildJob], search_term: str
     ) -> tuple[QuerySet[BuildJob], bool]:
-        """Search by what an index can answer."""
+        """Search by what an index can answer; say so of a key that there is not."""
+        for key in search.unknown_keys(search_term):
+            told = _("“%(key)s:” is no key of this search; there are: %(known)s.")
+            known = ", ".join(f"{each}:" for each in search.KNOWN)
+            messages.warning(request, told % {"key": key[:MOST_OF_KEY], "known": known})
         return search.narrow(queryset, search_term), False
 
     def get_urls(self) -> list[Any]:

@@ -13,6 +13,7 @@ from django.db.models import Q, QuerySet
 
 from ..models import Agent, BuildJob, McpConnector
 from ..states import JobStatus
+from . import people
 
 MOST_TARGETS = 200
 HEX = re.compile(r"[0-9a-f]{4,32}")
@@ -20,10 +21,10 @@ KEYS = {
     "kind": "kind",
     "queue": "queue",
     "status": "status",
-    "owner": "owner_id",
     "code": "error_code",
     "key": "serial_key",
 }
+KNOWN = (*KEYS, "owner", "agent", "connector", "worker")
 
 
 def narrow(jobs: QuerySet[BuildJob], term: str) -> QuerySet[BuildJob]:
@@ -33,10 +34,18 @@ def narrow(jobs: QuerySet[BuildJob], term: str) -> QuerySet[BuildJob]:
     return jobs
 
 
+def unknown_keys(term: str) -> list[str]:
+    """Return the keys of a search that are none."""
+    parts = [word.partition(":") for word in term.split()]
+    return [key for key, colon, _value in parts if colon and key and key not in KNOWN]
+
+
 def _meant(word: str) -> Q:
     key, colon, value = word.partition(":")
     if colon and key in KEYS:
         return Q(**{KEYS[key]: value})
+    if colon and key == "owner":
+        return Q(owner_id__in=[value, *people.keys_of(value)])
     if colon and key == "worker":
         return Q(status=JobStatus.IN_PROGRESS) & _id_range("worker", value)
     if colon and key in ("agent", "connector"):

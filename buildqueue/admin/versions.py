@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ..models import AgentDeployment, AgentVersion
+from ..states import DeploymentStatus
 from . import display, moments
 from .base import ReadOnlyAdmin
 
@@ -52,6 +57,7 @@ class AgentDeploymentAdmin(ReadOnlyAdmin):
     list_display = (
         "short_id",
         "agent",
+        "version",
         "state",
         "runtime",
         "host",
@@ -60,12 +66,13 @@ class AgentDeploymentAdmin(ReadOnlyAdmin):
         "created",
     )
     list_filter = ("status",)
-    list_select_related = ("agent",)
+    list_select_related = ("agent", "build")
     allowed_lookups = frozenset({"status__exact", "agent"})
     ordering = ("-created_at", "-id")
     search_fields = ("agent__name__startswith",)
     fields = (
         "agent",
+        "version",
         "build",
         "state",
         "runtime",
@@ -79,7 +86,22 @@ class AgentDeploymentAdmin(ReadOnlyAdmin):
         "last_output",
         "created",
     )
-    readonly_fields = ("state", "address", "created", "last_output")
+    readonly_fields = ("version", "state", "address", "created", "last_output")
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        """Call it as people do: by its agent and version."""
+        deployment = kwargs.get("obj")
+        if isinstance(deployment, AgentDeployment):
+            names = {"agent": deployment.agent, "version": self.version(deployment)}
+            context["subtitle"] = _("%(agent)s %(version)s") % names
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.display(description=gettext_lazy("Version"))
+    def version(self, deployment: AgentDeployment) -> str:
+        """The version that its build made."""
+        return deployment.build.version_tag
 
     @admin.display(description=gettext_lazy("Deployment"))
     def short_id(self, deployment: AgentDeployment) -> str:
@@ -95,7 +117,9 @@ class AgentDeploymentAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("Address"))
     def address(self, deployment: AgentDeployment) -> display.Shown:
-        """Where it answers."""
+        """Where it answers; a link while it does."""
+        if deployment.status != DeploymentStatus.RUNNING:
+            return deployment.service_url or display.NOTHING
         return display.outside(deployment.service_url)
 
     @admin.display(description=gettext_lazy("Created"))

@@ -5,13 +5,17 @@ Names for `admin/display.py`, which says how each looks.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from django import template
 from django.utils.html import format_html
 
 from ..admin import display, moments
 from ..states import JobStatus
+
+if TYPE_CHECKING:
+    from ..admin.acts import Button
 
 register = template.Library()
 
@@ -23,6 +27,8 @@ register.filter("code", display.code)
 register.filter("megabytes", display.megabytes)
 register.filter("pretty", display.pretty)
 register.filter("outside", display.outside)
+register.filter("tries", display.tries)
+register.filter("claims", display.claims)
 
 
 @register.filter
@@ -54,6 +60,12 @@ def exit_words(run: Any) -> str:
     if run.exit_signal is not None:
         return display.signal_name(run.exit_signal)
     return display.NOTHING if run.exit_code is None else str(run.exit_code)
+
+
+@register.filter
+def not_now(buttons: Iterable[Button]) -> str:
+    """Return the buttons that are off, as one list; each one's title says why."""
+    return ", ".join(str(each.act.label) for each in buttons if each.why_not)
 
 
 @register.filter

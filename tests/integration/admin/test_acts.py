@@ -229,6 +229,14 @@ def test_a_button_that_cannot_be_used_says_why(root: Client) -> None:
     assert f'href="{act_url("cancel")}' not in page
 
 
+def test_what_cannot_be_done_takes_one_line_of_a_page(root: Client) -> None:
+    page = text_of(root.get(page_of(make_job("failed"))))
+
+    line = "Not possible in its present state: Cancel, Release, Force-fail."
+    assert page.count(line) == 1
+    assert "possible from" not in page
+
+
 def test_buttons_stand_only_on_pages_of_who_may(login: Login) -> None:
     job = make_job("failed")
     viewer, operator = login("view_buildjob"), login("view_buildjob", "retry_buildjob")

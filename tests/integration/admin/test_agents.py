@@ -6,7 +6,9 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from buildqueue.admin import people
 from buildqueue.models import (
     Agent,
     AgentDeployment,
@@ -14,7 +16,13 @@ from buildqueue.models import (
     McpConnectorBuild,
     Worker,
 )
-from tests.factories import make_agent, make_build, make_connector, make_job
+from tests.factories import (
+    make_agent,
+    make_build,
+    make_connector,
+    make_job,
+    make_user,
+)
 
 from .conftest import Login
 from .pages import act_url, html_of, page_of, text_of
@@ -35,6 +43,66 @@ def test_an_agents_page_links_what_belongs_to_it(root: Client) -> None:
         assert page_of(row) in html_of(page)
     assert "no Dockerfile" in text_of(page)
     assert '<a href="http://127.0.0.1:20001/"' in html_of(page)
+
+
+def test_the_address_of_an_agent_that_is_ended_is_no_link(root: Client) -> None:
+    address = "http://127.0.0.1:20001/"
+    stopped = make_agent(url=address, status="stopped")
+    deleted = make_agent(url=address, deleted_at=timezone.now())
+
+    for agent, words in ((stopped, "(reserved)"), (deleted, "(gone)")):
+        page = root.get(page_of(agent))
+        assert f"{address} {words}" in text_of(page)
+        assert f'href="{address}"' not in html_of(page)
+
+
+def test_a_deployment_is_called_by_its_agent_and_version(root: Client) -> None:
+    agent = make_agent(name="search-api")
+    build = make_build(agent, version_tag="2.3.1")
+    ended = AgentDeployment.objects.create(
+        agent=agent, build=build, status="stopped", service_url="http://127.0.0.1:9/"
+    )
+
+    page = root.get(page_of(ended))
+
+    assert "<h2>search-api 2.3.1</h2>" in html_of(page)
+    assert str(agent.pk) + " stopped" not in text_of(page)
+    assert 'href="http://127.0.0.1:9/"' not in html_of(page)
+    assert "2.3.1" in text_of(root.get("/admin/buildqueue/agentdeployment/"))
+
+
+def test_users_of_another_kind_have_names_too(
+    db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Agent, "USERNAME_FIELD", "name", raising=False)
+    monkeypatch.setattr(people, "get_user_model", lambda: Agent)
+    user = make_agent(name="by-uuid")
+
+    assert people.names([str(user.pk), "1", "x", "", None]) == {str(user.pk): "by-uuid"}
+    assert people.keys_of("by-uuid") == [str(user.pk)]
+    assert people.keys_of("nobody") == []
+
+
+def test_lists_name_all_owners_by_one_query(root: Client) -> None:
+    def fill(name: str) -> None:
+        key = str(make_user(name).pk)
+        make_agent(owner_id=key)
+        make_connector(owner_id=key)
+
+    fill("first")
+    make_agent(owner_id="elsewhere")
+    for model in ("agent", "mcpconnector"):
+        with CaptureQueriesContext(connection) as few:
+            root.get(f"/admin/buildqueue/{model}/")
+        fill(f"second-{model}")
+        fill(f"third-{model}")
+        with CaptureQueriesContext(connection) as many:
+            page = text_of(root.get(f"/admin/buildqueue/{model}/"))
+
+        assert len(many) == len(few)
+        assert "first (" in page
+        assert f"third-{model} (" in page
+    assert "elsewhere" in text_of(root.get(AGENTS))
 
 
 def test_an_agents_page_costs_the_same_however_much_belongs_to_it(root: Client) -> None:
@@ -120,14 +188,17 @@ def test_the_stock_deletion_stays_closed(root: Client) -> None:
     assert Agent.objects.filter(pk=agent.pk, deleted_at__isnull=True).exists()
 
 
-@pytest.mark.parametrize("model", ["agentbuild", "mcpconnectorbuild", "agentversion"])
+@pytest.mark.parametrize(
+    "model", ["agentbuild", "mcpconnectorbuild", "agentversion", "agentdeployment"]
+)
 def test_lists_cost_the_same_for_few_rows_and_for_many(
     root: Client, model: str
 ) -> None:
     def fill() -> None:
         agent, connector = make_agent(), make_connector()
-        make_build(agent, job=make_job(agent=agent))
+        build = make_build(agent, job=make_job(agent=agent))
         AgentVersion.objects.create(agent=agent, version="1.0.0")
+        AgentDeployment.objects.create(agent=agent, build=build)
         McpConnectorBuild.objects.create(
             connector=connector, owner_id="1", version_tag="1"
         )

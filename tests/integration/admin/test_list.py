@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from buildqueue.admin import paginator
 from buildqueue.models import BuildJob, Worker
-from tests.factories import make_agent, make_connector, make_job
+from tests.factories import make_agent, make_connector, make_job, make_user
 
 from .conftest import Login
 from .pages import JOBS, html_of, text_of
@@ -29,7 +29,7 @@ def listed(client: Client, **query: str) -> set[uuid.UUID]:
 def test_a_row_tells_what_an_operator_asks_first(root: Client) -> None:
     worker = Worker.objects.create(host="builder-1", pid=7, slots=2, version="1")
     make_job("in_progress", agent=make_agent(name="search"), worker=worker.pk)
-    make_job("failed", error_code="build_failed", attempt=3)
+    make_job("failed", error_code="unhealthy", attempt=4, failures=2, crashes=1)
 
     page = text_of(root.get(JOBS))
 
@@ -37,11 +37,12 @@ def test_a_row_tells_what_an_operator_asks_first(root: Client) -> None:
         "search",
         "builder-1",
         "▶︎ in progress",
-        "build_failed",
+        "unhealthy",
         "3/3",
         "runs",
     ):
         assert words in page
+    assert 'title="claimed 4 times"' in html_of(root.get(JOBS))
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,30 @@ def test_a_search_for_nonsense_finds_nothing(root: Client, term: str) -> None:
     make_job()
 
     assert listed(root, q=term) == set()
+
+
+def test_a_search_for_an_owner_takes_the_key_and_the_users_name(root: Client) -> None:
+    user = make_user("operator")
+    job = make_job(owner_id=str(user.pk))
+    make_job(owner_id="another")
+
+    for term in (f"owner:{user.pk}", "owner:operator"):
+        assert listed(root, q=term) == {job.pk}, term
+
+
+def test_a_search_by_a_key_that_is_none_names_the_known_ones(root: Client) -> None:
+    page = text_of(root.get(JOBS, {"q": "foo:bar"}))
+
+    assert "“foo:” is no key of this search; there are: kind:, queue:, status:" in page
+    for term in ("owner:me", "agent:a", "worker:x", "mail", "foo"):
+        assert "is no key" not in text_of(root.get(JOBS, {"q": term})), term
+
+
+def test_results_are_counted_beside_the_search_only_of_a_search(root: Client) -> None:
+    make_job()
+
+    assert "Show all" not in text_of(root.get(JOBS))
+    assert "1 result ( Show all )" in text_of(root.get(JOBS, {"q": "queue:default"}))
 
 
 @pytest.mark.parametrize(
@@ -183,3 +208,11 @@ def test_no_page_of_the_list_reads_the_whole_table(
     pages = [sql for sql in asked if "COUNT" not in sql]
     assert all("Seq Scan on buildqueue_buildjob" not in plan_of(sql) for sql in pages)
     assert all(f"LIMIT {paginator.COUNT_CAP + 1}" in s for s in asked if "COUNT" in s)
+
+
+def test_a_filter_that_postgresql_cannot_take_is_refused(login: Login) -> None:
+    answer = login("view_agent").get(
+        "/admin/buildqueue/agent/", {"status__exact": "a\0b"}
+    )
+
+    assert answer.status_code == 400

@@ -231,3 +231,11 @@ def test_a_hostile_line_never_leaves_a_control_character(root: Client) -> None:
     page = html_of(root.get(page_of(job))).split('role="log"')[1].split("</pre>")[0]
 
     assert not {c for c in page if ord(c) < 32} - {"\n", "\t"}
+
+
+def test_a_color_of_thousands_of_digits_is_no_color(root: Client) -> None:
+    job = make_job("done")
+    chunk(job, 1, f"a\x1b[{'9' * 5000}mb\n")
+
+    assert lines_of(root.get(live_url(job)).json()) == ["ab"]
+    assert root.get(page_of(job)).status_code == 200

@@ -11,8 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from buildqueue.models import JobEvent, JobRun, LogChunk, Worker
-from tests.factories import make_agent, make_job, make_run
+from buildqueue.models import BuildJob, JobEvent, JobRun, LogChunk, Worker
+from tests.factories import make_agent, make_job, make_run, make_user
 
 from .conftest import Login
 from .pages import html_of, page_of, text_of
@@ -50,7 +50,9 @@ def test_runs_tell_how_each_attempt_ended(root: Client) -> None:
 
     for words in (
         "builder-1:7",
-        "process 4242",
+        "Run pid",
+        " 4242 ",
+        "Worker (host:pid)",
         "SIGSEGV",
         "✖︎ crashed",
         "the process died",
@@ -78,6 +80,47 @@ def test_the_timeline_tells_who_did_what_and_why_in_order(root: Client) -> None:
     assert "no such branch" in page
     assert "ada" in page
     assert "hunter2" not in page
+
+
+def begin_step(job: BuildJob, run: uuid.UUID | None, title: str) -> None:
+    JobEvent.objects.create(job=job, run=run, kind="step_started", title=title)
+
+
+def test_a_step_that_a_crash_cut_off_is_told_as_interrupted(root: Client) -> None:
+    job = make_job("in_progress", attempt=2)
+    crashed = uuid.uuid4()
+    begin_step(job, crashed, "unpack")
+    JobEvent.objects.create(job=job, run=crashed, kind="step_finished", title="unpack")
+    begin_step(job, crashed, "build")
+    begin_step(job, job.lease_id, "health")
+
+    page = text_of(root.get(page_of(job)))
+
+    assert "step started: build (interrupted)" in page
+    assert page.count("(interrupted)") == 1
+
+
+def test_a_job_names_the_user_behind_its_owners_key(root: Client) -> None:
+    user = make_user("operator")
+
+    page = text_of(root.get(page_of(make_job(owner_id=str(user.pk)))))
+
+    assert f"by operator ({user.pk})" in page
+
+
+@pytest.mark.parametrize("key", ["nobody-1", "9" * 40, "-1", "01", "1.0", "٣", "é"])
+def test_an_owners_key_that_is_no_users_is_shown_as_it_is(
+    root: Client, key: str
+) -> None:
+    assert f" by {key} " in text_of(root.get(page_of(make_job(owner_id=key))))
+
+
+def test_tries_count_what_was_used_up_not_what_was_claimed(root: Client) -> None:
+    job = make_job("failed", attempt=5, failures=1, crashes=1)
+
+    page = text_of(root.get(page_of(job)))
+
+    assert "2/3 (failures 1, crashes 1; claimed 5 times)" in page
 
 
 def test_secrets_in_a_payload_are_never_shown(root: Client) -> None:
