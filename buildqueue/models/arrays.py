@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.checks import CheckMessage
 
 
-class Array(ArrayField):
+if TYPE_CHECKING:
+    _ArrayField = ArrayField[Any, Any]
+else:
+    _ArrayField = ArrayField  # generic for the type checker alone
+
+
+class Array(_ArrayField):
     """Django's array field, in a host that has not installed `django.contrib.postgres`.
 
     Newer Djangos refuse that (postgres.E005) for what the app brings besides: lookups
