@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from django.contrib.postgres.fields import ArrayField
 from django.core.checks import CheckMessage
 
-
 if TYPE_CHECKING:
     _ArrayField = ArrayField[Any, Any]
 else:
