@@ -8,6 +8,7 @@ BuildQueueError
 ├── DuplicateJob         an open job with the dedupe key exists
 ├── ResultMissing        the handler said done, the database says otherwise
 ├── Refused              a request cannot be taken; says what to do
+│   └── InvalidOption    what was given to `enqueue` beside the payload is out of range
 └── BackendError         the outside world did not do what it should
     ├── Unavailable      try again later: it may work then
     ├── Rejected         trying again will not help: the input is at fault
@@ -89,6 +90,14 @@ class Refused(BuildQueueError):
         self.code, self.status = code, status
         self.fields, self.extra = dict(fields or {}), dict(extra or {})
         super().__init__(message)
+
+
+class InvalidOption(Refused, ValueError):
+    """What was given beside the payload cannot be stored; `fields` says why, each."""
+
+    def __init__(self, faults: Mapping[str, str]) -> None:
+        listed = "; ".join(f"{name} {why}" for name, why in faults.items())
+        super().__init__("invalid_parameter", listed, fields=faults)
 
 
 class BackendError(BuildQueueError):

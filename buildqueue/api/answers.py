@@ -6,19 +6,15 @@ answered 304; Retry-After says how long to wait while there may be news.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from hashlib import sha256
 from typing import Final
-from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q
-from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.utils.cache import get_conditional_response
 from ninja import Schema
 
 from .. import clock
-from ..models import BuildJob, JobEvent, JobRun
+from ..models import BuildJob, JobEvent
 from ..queue import database, logs
 from ..queue.verbs import VERBS
 from ..states import EventKind, JobStatus
@@ -26,8 +22,6 @@ from . import rendering, schemas
 
 SOON, LATER, LONG = 2, 10, 60  # seconds
 LOG_SECONDS: Final = 1
-# Workers store what a run printed a few times a second, also after its job has ended.
-SETTLES_SECONDS: Final = 2
 STEP_EVENTS: Final = (
     EventKind.STEP_STARTED,
     EventKind.STEP_FINISHED,
@@ -93,7 +87,7 @@ def send_log(
 ) -> HttpResponse:
     """Return the chunks of a job's log after a position."""
     # Asked before the chunks are read: what is finished then can gain no chunk after.
-    settled = row.is_final and _settled(row.pk)
+    settled = row.is_final and logs.complete(row.pk)
     chunks = logs.read(row.pk, since, limit=limit)
     more = len(chunks) == limit
     body = schemas.LogPage(
@@ -117,15 +111,3 @@ def retry_after(row: BuildJob) -> int | None:
             return min(max(SOON, round(left)), LONG)
         case _:
             return LATER  # it waits for a person or for other jobs
-
-
-def _settled(job_id: UUID) -> bool:
-    """Tell whether no process can print for the job any more, and all is stored."""
-    using = database.alias()
-    alive = Q(expires_at__isnull=True) | Q(expires_at__gt=Now())
-    open_runs = JobRun.objects.using(using).filter(
-        alive, job_id=OuterRef("pk"), ended_at__isnull=True
-    )
-    before = Now() - timedelta(seconds=SETTLES_SECONDS)
-    ended = BuildJob.objects.using(using).filter(pk=job_id, completed_at__lte=before)
-    return ended.exclude(Exists(open_runs)).exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -45,13 +46,14 @@ def listing(options: dict[str, Any]) -> Iterator[str]:
     wanted = {k: options[k] for k in ("status", "kind", "queue") if options[k]}
     jobs = BuildJob.objects.filter(**wanted).order_by("-created_at", "-id")
     if not options["json"]:
-        yield f"{'id':<36}  {'status':<16}  {'kind':<18}  {'queue':<10}  try  created"
+        head = f"{'id':<36}  {'status':<16}  {'kind':<18}  {'queue':<10}  try"
+        yield f"{head}  {'created':<19}  error"
     for job in jobs[: options["limit"]]:
         if options["json"]:
             yield json.dumps(as_dict(job), default=str)
             continue
         tried = f"{job.attempt}/{job.max_attempts}"
-        created = f"{job.created_at:%Y-%m-%d %H:%M:%S}"
+        created = _moment(job.created_at)
         line = (
             f"{job.pk}  {job.status:<16}  {job.kind:<18}  {job.queue:<10}  {tried:<3}"
         )
@@ -81,7 +83,8 @@ def details(job: BuildJob, as_json: bool) -> Iterator[str]:
         return
     for name, value in as_dict(job).items():
         if value not in (None, ""):
-            yield f"{name:<17} {value}"
+            shown = json.dumps(value) if name == "result" else value
+            yield f"{name:<17} {shown}"
     yield from _section("runs", (_run_line(run) for run in runs))
     yield from _section("timeline", (_event_line(event) for event in events))
 
@@ -102,9 +105,11 @@ def _run_dict(run: JobRun) -> dict[str, Any]:
 
 
 def _run_line(run: JobRun) -> str:
-    ended = run.outcome or "running"
-    started = f"{run.started_at:%H:%M:%S}"
-    return f"{run.attempt}  {started}  {ended:<12}  {run.error_msg or ''}".rstrip()
+    ended = "-" if run.ended_at is None else _moment(run.ended_at)
+    times = f"{_moment(run.started_at)}  {ended:<19}"
+    process = f"worker {run.worker}  pid {run.pid or '-'}"
+    told = f"{run.outcome or 'running':<12}  {process}  {run.error_msg or ''}"
+    return f"{run.attempt}  {times}  {told}".rstrip()
 
 
 def _event_dict(event: JobEvent) -> dict[str, Any]:
@@ -113,32 +118,30 @@ def _event_dict(event: JobEvent) -> dict[str, Any]:
 
 
 def _event_line(event: JobEvent) -> str:
-    moment = f"{event.created_at:%H:%M:%S}"
-    told = f"{moment}  {event.kind:<14}  {event.title}"
+    told = f"{_moment(event.created_at)}  {event.kind:<14}  {event.title}"
     by = f"  by {event.actor}" if event.actor else ""
     return f"{told}{by}{'  ' + event.reason if event.reason else ''}"
 
 
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S}"
+
+
 def log_lines(job: BuildJob, since: str, follow: bool) -> Iterator[str]:
-    """Yield the lines of a job's log, until it ends when following."""
+    """Yield the lines of a job's log; when following, until it is complete."""
     try:
         position = Position.parse(since)
     except ValueError:
         raise NoSuchJob(f"{since!r} is no position: give attempt.seq") from None
     rest = ""
     while True:
-        ended = _ended(job.pk)  # asked first: what is written before the end is read
+        last = not follow or logs.complete(job.pk)  # asked first, then all is read
         while chunks := logs.read(job.pk, position):
             position = logs.position_of(chunks[-1])
             *lines, rest = (rest + "".join(c.text for c in chunks)).split("\n")
             yield from lines
-        if ended or not follow:
+        if last:
             break
         time.sleep(FOLLOW_SECONDS)
     if rest:
         yield rest
-
-
-def _ended(job_id: UUID) -> bool:
-    status = BuildJob.objects.filter(pk=job_id, completed_at__isnull=True)
-    return not status.exists()

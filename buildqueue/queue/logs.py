@@ -3,20 +3,25 @@
 Written by the worker that saw it, in chunks that number from 1 within the run; writing
 the same chunk again changes nothing, so a writer that lost its connection may repeat.
 Read in the order (attempt, seq); a reader that remembers the last position it saw gets
-what came after, once each.
+what came after, once each, and asks `complete` first to know when it has them all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from datetime import timedelta
+from typing import Any, Final, Self
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
 
-from ..models import LogChunk
+from ..models import BuildJob, JobRun, LogChunk
 from . import database
+
+# Workers store what a run printed a few times a second, also after its job has ended.
+SETTLES_SECONDS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,6 +60,25 @@ def tail(job_id: UUID, *, limit: int = 200) -> list[LogChunk]:
     """Return the last chunks, oldest first."""
     chunks = LogChunk.objects.using(database.alias()).filter(job_id=job_id)
     return list(chunks.order_by("-attempt", "-seq")[:limit])[::-1]
+
+
+def complete(job_id: UUID) -> bool:
+    """Tell whether what is read after this call is all that the log will ever have.
+
+    The job has ended, or is gone, no process can print for it any more, and its worker
+    has had the time to store what it printed last.
+    """
+    using = database.alias()
+    alive = Q(expires_at__isnull=True) | Q(expires_at__gt=Now())
+    open_runs = JobRun.objects.using(using).filter(
+        alive, job_id=OuterRef("pk"), ended_at__isnull=True
+    )
+    before = Now() - timedelta(seconds=SETTLES_SECONDS)
+    still_open = Q(completed_at__isnull=True) | Q(completed_at__gt=before)
+    growing = BuildJob.objects.using(using).filter(
+        still_open | Exists(open_runs), pk=job_id
+    )
+    return not growing.exists()
 
 
 def write(chunks: Iterable[LogChunk]) -> None:

@@ -92,7 +92,10 @@ def rescue(jobs: Iterable[BuildJob], cause: Cause) -> int:
             continue  # it finished, was renewed, or another rescuer was faster
         rescued += 1
         logger.warning(
-            "job rescued",
+            "job %s rescued after attempt %s: %s",
+            job.pk,
+            job.attempt,
+            cause.message,
             extra={"job_id": str(job.pk), "attempt": job.attempt, "cause": cause.code},
         )
     return rescued

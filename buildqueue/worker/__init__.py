@@ -4,7 +4,9 @@
     template      Django preloaded, forks a slot in milliseconds (or spawns one)
     guardian      each slot's parent: sees how it died, ends its whole tree
     slot          claims a job, runs it, reports, claims the next
+    child         what the supervisor knows of a slot, or of the duties
     runner        one run as a pipeline: handler, payload, call, outcome, transition
+    telling       what the worker's own output says of a run's end
     asking        which slot looks for work
     crew          the children: made, known, replaced
     errands       what the duties were asked and have not done

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .slots import Child, SlotState
+from .child import Child, SlotState
 
 
 class Asking:

@@ -20,9 +20,9 @@ from uuid import UUID
 from .. import conf
 from ..queue.outcomes import Cause
 from .channel import Channel, Message
+from .child import NO_DATABASE, Child, Ends, SlotState, cause_of
 from .logpump import LogPump
 from .nursery import Nursery
-from .slots import NO_DATABASE, Child, Ends, SlotState, cause_of
 
 logger = logging.getLogger("buildqueue.worker")
 
@@ -75,7 +75,8 @@ class Crew:
         ends = Ends.make()
         child = self._nursery.make(role, number, self._order, ends)
         self._children[child.incarnation] = child
-        self._pump.attach(child.incarnation, ends.out, ends.err)
+        own = role == "duties"
+        self._pump.attach(child.incarnation, ends.out, ends.err, own=own)
         for channel in (child.control, child.watch):
             self._selector.register(channel, selectors.EVENT_READ, (child, channel))
 

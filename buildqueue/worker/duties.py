@@ -31,7 +31,7 @@ from ..models import BuildJob, Worker
 from ..queue import database, recovery, transitions, wakeups
 from ..queue.outcomes import Cause
 from ..states import JobStatus, RunOutcome, WorkerStatus
-from . import locks, runner
+from . import locks, runner, telling
 from .channel import Channel, Message
 from .template import Order
 
@@ -52,6 +52,7 @@ class _Tick:
 def serve(order: Order, control: Channel) -> None:
     """Serve requests and ticks until the supervisor is gone. Never returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    telling.log_to_stderr()
     ticks = _ticks() if order["periodic"] else []
     if order["periodic"] and (hosts := _host_ticks()):
         threading.Thread(target=_keep, args=[hosts], daemon=True).start()

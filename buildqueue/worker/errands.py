@@ -10,7 +10,7 @@ from collections.abc import Callable
 from uuid import UUID, uuid4
 
 from .channel import Message
-from .slots import Child
+from .child import Child
 
 
 class Errands:

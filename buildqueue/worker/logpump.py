@@ -15,6 +15,7 @@ import logging
 import os
 import selectors
 import struct
+import sys
 import termios
 import threading
 import time
@@ -59,6 +60,7 @@ class _Pipe:
 
     slot: UUID
     stream: str
+    own: bool  # the worker's own words: passed on as they are
     decoder: codecs.IncrementalDecoder
     text: str = ""  # what was read and is not cut into a chunk yet
     since: float = 0.0  # when its first character came
@@ -85,13 +87,13 @@ class LogPump:
         """Hand every chunk to the subscriber, too, as it is cut."""
         self._subscribers.append(subscriber)
 
-    def attach(self, slot: UUID, out: int, err: int) -> None:
-        """Take over the read ends of a slot's pipes."""
+    def attach(self, slot: UUID, out: int, err: int, *, own: bool = False) -> None:
+        """Take over the read ends of a slot's pipes; `own` ones belong to no run."""
         decoder = codecs.getincrementaldecoder("utf-8")
         with self._lock:
             for fd, stream in ((out, "stdout"), (err, "stderr")):
                 os.set_blocking(fd, False)
-                self._pipes[fd] = _Pipe(slot, stream, decoder("replace"))
+                self._pipes[fd] = _Pipe(slot, stream, own, decoder("replace"))
                 self._selector.register(fd, selectors.EVENT_READ)
 
     def begin(self, slot: UUID, job: UUID, lease: UUID, attempt: int) -> None:
@@ -198,7 +200,9 @@ class LogPump:
         run = self._runs.get(pipe.slot)
         while text:
             piece, text = text[: MAX_CHUNK_BYTES // 4], text[MAX_CHUNK_BYTES // 4 :]
-            if run is not None:
+            if pipe.own:
+                sys.stderr.write(piece)  # it has its time and level already
+            elif run is not None:
                 self._store(run, pipe.stream, piece)
             elif piece.strip():
                 logger.warning("slot %s: %s", pipe.slot, piece.rstrip())

@@ -21,7 +21,7 @@ import psutil
 from django.utils.module_loading import import_string
 
 from . import linux
-from .slots import Child, Ends
+from .child import Child, Ends
 
 logger = logging.getLogger(__name__)
 

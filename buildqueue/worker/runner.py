@@ -26,7 +26,8 @@ from ..queue.context import Context
 from ..queue.outcomes import WORKER, Done, Fail, Outcome, Retry, Snooze
 from ..queue.transitions import Change
 from ..states import JobStatus, RunOutcome
-from . import locks
+from . import locks, telling
+from .telling import Ending
 
 logger = logging.getLogger(__name__)
 
@@ -53,27 +54,28 @@ def limits_of(job: BuildJob) -> Limits:
     )
 
 
-def run(job: BuildJob) -> None:
-    """Run one claimed job and report how it ended."""
+def run(job: BuildJob) -> Ending:
+    """Run one claimed job, report how it ended, and return that in words."""
     try:
         outcome = _call(job)
     except LostLeaseError as lost:
         logger.warning("run stopped: %s", lost)
         _end_revoked(job)
-        return
+        return telling.TAKEN_AWAY
     try:
-        _report(job, change_of(job, outcome))
+        return _report(job, change_of(job, outcome))
     except (DatabaseError, ValueError, TypeError) as refused:
         # The database does not take what the handler answered, and never will.
         logger.exception("the outcome cannot be stored")
         reason = f"its outcome cannot be stored: {refused}"[: failures.MAX_MESSAGE]
         _leave_transactions()
-        _report(job, change_of(job, Fail(reason=reason, code="outcome_refused")))
+        refusal = Fail(reason=reason, code="outcome_refused")
+        return _report(job, change_of(job, refusal))
 
 
-def hand_back(job: BuildJob) -> None:
+def hand_back(job: BuildJob) -> Ending:
     """Give back a job that was claimed and is not to be started: nothing counted."""
-    _report(job, hand_back_change({"outcome": RunOutcome.RELEASED}))
+    return _report(job, hand_back_change({"outcome": RunOutcome.RELEASED}))
 
 
 def _call(job: BuildJob) -> Outcome:
@@ -125,7 +127,7 @@ def _leave_transactions() -> None:
         del connections[database.alias()]
 
 
-def _report(job: BuildJob, change: Change) -> None:
+def _report(job: BuildJob, change: Change) -> Ending:
     """Apply the outcome; a lost connection is tried again while the lease may live.
 
     The lease is renewed meanwhile if the database is there, and its end is the end of
@@ -136,13 +138,13 @@ def _report(job: BuildJob, change: Change) -> None:
     pause = 0.05
     while True:
         try:
-            transitions.apply(job.pk, change, fence=job.lease_id)
-            return
+            ended = transitions.apply(job.pk, change, fence=job.lease_id)
+            return telling.ending_of(ended, change)
         except LostLeaseError as lost:
             # Either a person or a rescuer took it, or an earlier try did commit.
             logger.warning("report not taken: %s", lost)
             _end_revoked(job)
-            return
+            return telling.TAKEN_AWAY
         except (OperationalError, InterfaceError) as error:
             if time.monotonic() > ends:
                 raise

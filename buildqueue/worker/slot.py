@@ -27,7 +27,7 @@ from ..queue.claiming import Scope
 from ..queue.transitions import Holder
 from . import linux, locks, runner
 from .channel import Channel
-from .slots import NO_DATABASE
+from .child import NO_DATABASE
 from .template import Order
 
 
@@ -89,15 +89,17 @@ class Slot:
             )
             if (answer := self._control.next()) is None:
                 return
-            if answer["go"]:
-                runner.run(job)
-            else:
-                runner.hand_back(job)
+            ending = runner.run(job) if answer["go"] else runner.hand_back(job)
             done += 1
             _flush()
             # What a run left running would write into the next one's log.
             leaving = limits.isolated or done >= max_jobs or linux.has_children()
-            self._control.send(ended=str(job.lease_id), leaving=leaving)
+            self._control.send(
+                ended=str(job.lease_id),
+                leaving=leaving,
+                how=ending.how,
+                level=ending.level,
+            )
 
     def _claim(self, *, used: bool) -> BuildJob | None:
         # What ran before may have left its traces: kinds that want a fresh process are

@@ -25,9 +25,10 @@ from .. import conf
 from ..models import LogChunk
 from ..queue.outcomes import Cause
 from ..states import RunOutcome
-from . import registration
+from . import registration, telling
 from .asking import Asking
 from .channel import Channel, Message
+from .child import HANDED_BACK, NO_DATABASE, REVOKED, Child, SlotState
 from .crew import DUTIES, Crew
 from .errands import Errands
 from .heartbeat import Heartbeat
@@ -36,7 +37,6 @@ from .listener import Listener
 from .logpump import LogPump
 from .nursery import Nursery
 from .options import WorkerOptions, capabilities
-from .slots import HANDED_BACK, NO_DATABASE, REVOKED, Child, SlotState
 from .stopping import Stop
 
 logger = logging.getLogger("buildqueue.worker")
@@ -178,7 +178,7 @@ class Supervisor:
         elif "started" in message:
             self._begin(child, message)
         elif "ended" in message:
-            self._end(child, leaving=message["leaving"])
+            self._end(child, message)
         elif "idle" in message and child.state is not SlotState.ENDING:
             self._crew.well(child)
             child.state = SlotState.IDLE
@@ -215,17 +215,18 @@ class Supervisor:
             logger.info("%s %s started, attempt %s", run.kind, run.job, run.attempt)
         child.control.send(go=go)
 
-    def _end(self, child: Child, *, leaving: bool) -> None:
+    def _end(self, child: Child, message: Message) -> None:
         """The slot has reported its run, whatever came of it."""
         assert child.run is not None
         self._pump.end(child.incarnation)
         self._heartbeat.drop(child.run.lease)
-        logger.info("%s %s ended", child.run.kind, child.run.job)
+        told = (child.run.kind, child.run.job, message["how"])
+        logger.log(message["level"], "%s %s %s", *told)
         child.run, child.run_ends_at = None, None
         if child.state is SlotState.ENDING:
             return
         child.state = SlotState.IDLE
-        if leaving:
+        if message["leaving"]:
             self._crew.let_go(child)
         elif self._asking.allowed():
             self._asking.ask(child)
@@ -237,7 +238,8 @@ class Supervisor:
         if child.run is not None:
             self._pump.say(child.incarnation, f"[{cause.message}]")
             self._heartbeat.drop(child.run.lease)
-            logger.warning("job %s: %s", child.run.job, cause.message)
+            told = (child.run.kind, child.run.job, telling.how_it_died(cause))
+            logger.warning("%s %s %s", *told)
         orderly = cause.exit_code == 0 and child.run is None
         if child.role == "slot" and child.started and not orderly:
             unstarted = cause.exit_code == NO_DATABASE and child.run is None
@@ -269,6 +271,7 @@ class Supervisor:
         for thread in self._threads:
             if not thread.is_alive():
                 raise RuntimeError(f"the thread {thread.name} died; see above")
+        self._stop_when_idle()
         self._obey_signals(now)
         self._crew.tick(now)
         for child in self._crew.slots:
@@ -280,6 +283,8 @@ class Supervisor:
         self._asking.one_asks()
         busy = sum(c.run is not None for c in self._crew.slots)
         self._listener.tell(busy=busy, draining=self._stop.begun)
+        if self._stop.begun and self._empty_since is None and not self._crew.slots:
+            self._empty_since = now
 
     # -- the end ------------------------------------------------------------------
 
@@ -298,19 +303,17 @@ class Supervisor:
                 child.end_tree(HANDED_BACK, conf.get().kill_grace_seconds)
 
     def _finished(self) -> bool:
-        if self._options.burst or self._asking.enough():
-            self._stop_when_idle()
-        if not self._stop.begun or self._crew.slots:
-            return False
-        now = time.monotonic()
         if self._empty_since is None:
-            self._empty_since = now
+            return False
         if self._errands and self._recovered:
             # What is not served in time is rescued by others: the leases end.
-            return now >= self._empty_since + LAST_ERRANDS
+            return time.monotonic() >= self._empty_since + LAST_ERRANDS
         return True
 
     def _stop_when_idle(self) -> None:
+        """Begin the stop of a burst, or of the last job, when nothing is left to do."""
+        if not (self._options.burst or self._asking.enough()):
+            return
         quiet = all(c.state is SlotState.IDLE for c in self._crew.slots)
         nothing = self._asking.enough() or not self._asking.maybe
         waiting = self._errands or self._crew.restarting or not self._recovered

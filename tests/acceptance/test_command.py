@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import re
+import signal
 import subprocess
+import uuid
 from typing import Any
 
 import pytest
 from django.db import connection
 
-from buildqueue.models import BuildJob
+from buildqueue.models import BuildJob, LogChunk
 from buildqueue.states import JobStatus, RunOutcome
+from buildqueue.worker.supervisor import LONGEST_WAIT
+from tests.host.jobs import Behavior
 from tests.support.jobs import enqueue, runs, wait_for
-from tests.support.processes import Workers, command, environment
+from tests.support.processes import RunningWorker, Workers, command, environment
+from tests.support.waiting import wait_until
 
 
-def refused(*arguments: str, **overrides: Any) -> str:
+def refused(*arguments: str, name: str = "runworker", **overrides: Any) -> str:
     """Run the command; return what it says, once it has failed as it should."""
     ended = subprocess.run(
-        command("runworker", *arguments),
+        command(name, *arguments),
         env=environment(**overrides),
         capture_output=True,
         text=True,
@@ -36,16 +42,26 @@ def database(**changes: Any) -> dict[str, Any]:
     return {"default": given | changes}
 
 
-def test_a_server_that_is_not_there_is_told(committed: None) -> None:
-    told = refused(DATABASES=database(HOST="127.0.0.1", PORT=1))
+NAMED = [("runworker", ()), ("buildqueue", ("list",))]
+
+
+@pytest.mark.parametrize(("name", "arguments"), NAMED)
+def test_a_server_that_is_not_there_is_told(
+    committed: None, name: str, arguments: tuple[str, ...]
+) -> None:
+    away = database(HOST="127.0.0.1", PORT=1)
+    told = refused(*arguments, name=name, DATABASES=away)
     assert "cannot be reached" in told
     assert "Is the server running" in told
 
 
-def test_missing_tables_are_told(committed: None) -> None:
+@pytest.mark.parametrize(("name", "arguments"), NAMED)
+def test_missing_tables_are_told(
+    committed: None, name: str, arguments: tuple[str, ...]
+) -> None:
     given = connection.settings_dict["OPTIONS"]
     empty = {**given, "options": "-c search_path=no_such_schema"}
-    told = refused(DATABASES=database(OPTIONS=empty))
+    told = refused(*arguments, name=name, DATABASES=database(OPTIONS=empty))
     assert "manage.py migrate" in told
 
 
@@ -126,6 +142,87 @@ def test_a_worker_stops_after_so_many_jobs(workers: Workers) -> None:
     done = BuildJob.objects.filter(status=JobStatus.DONE).count()
     assert (done, BuildJob.objects.filter(attempt__gt=0).count()) == (7, 7)
     assert len(jobs) == 20
+
+
+@pytest.mark.parametrize("option", ["--burst", "--max-jobs=3"])
+def test_a_worker_that_stops_by_itself_waits_for_nothing_more(
+    workers: Workers, option: str
+) -> None:
+    jobs = [enqueue("ok") for _ in range(3)]
+    worker = workers.start(
+        option, ready=False, rescue_seconds=10_000.0, maintenance_seconds=10_000.0
+    )
+    # Well below the longest time that an idle worker sleeps without a message.
+    assert worker.wait(timeout=LONGEST_WAIT * 0.75) == 0
+    for job in jobs:
+        job.refresh_from_db()
+        assert job.status == JobStatus.DONE
+
+
+def line_of(worker: RunningWorker, wanted: str) -> str:
+    """Return the worker's line that matches, and fail when it does not come."""
+    stamped = rf"^\d{{4}}-\d\d-\d\d [\d:,]+ {wanted}$"
+    found = wait_until(
+        lambda: re.search(stamped, worker.output(), re.M), message=worker.output
+    )
+    assert found is not None
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("behavior", "told"),
+    [
+        ("ok", "INFO probe {} done"),
+        ("fail", "WARNING probe {} failed: told to fail"),
+        ("retry", "WARNING probe {} tried again in 0 s: told to retry"),
+        ("snooze", "INFO probe {} snoozed"),
+        ("kill", "WARNING probe {} crashed: its process was ended by SIGKILL"),
+    ],
+)
+def test_a_worker_says_what_became_of_a_run(
+    workers: Workers, behavior: Behavior, told: str
+) -> None:
+    worker = workers.start("--slots", "1")
+    job = enqueue(behavior, until_attempt=1)
+    wait_for(job)
+    assert line_of(worker, told.format(job.pk))
+
+
+def test_what_the_duties_say_names_the_job_under_one_time_and_level(
+    workers: Workers,
+) -> None:
+    worker = workers.start("--slots", "1")
+    job = enqueue("kill", until_attempt=1)
+    wait_for(job)
+    cause = "its process was ended by SIGKILL"
+    assert line_of(worker, f"WARNING job {job.pk} rescued after attempt 1: {cause}")
+
+
+def test_ctrl_c_ends_the_following_of_a_log_quietly(committed: None) -> None:
+    job = enqueue("ok")
+    told = {"run_id": uuid.uuid4(), "attempt": 1, "seq": 1, "stream": "stdout"}
+    LogChunk.objects.create(job_id=job.pk, text="begun\n", **told)
+    # A shell may have started us with the signal ignored, and children inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        following = subprocess.Popen(
+            command("buildqueue", "logs", "-f", str(job.pk)),
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with following:
+        try:
+            assert following.stdout is not None
+            assert following.stdout.readline() == "begun\n"
+            following.send_signal(signal.SIGINT)
+            assert following.communicate(timeout=60) == ("", "")
+        finally:
+            following.kill()
+    assert following.returncode == 130
 
 
 def test_output_is_shown_when_asked_for(workers: Workers) -> None:

@@ -1,21 +1,26 @@
 """`manage.py buildqueue`: look into the queue and act on a job, from a shell.
 
-Exit codes: 0 done, 1 refused or not found, 2 wrong usage.
+Exit codes: 0 done, 1 refused, not found or no database fit for it, 2 wrong usage,
+130 ended by Ctrl-C.
 """
 
 from __future__ import annotations
 
 import getpass
-from argparse import ArgumentParser
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import InterfaceError, OperationalError
 
 from ...exceptions import InvalidTransition, Refused
+from ...models import BuildJob
 from ...queue.outcomes import Actor
 from ...queue.verbs import VERBS
 from ...states import JobStatus
+from ...worker import preflight
 from .. import jobs_text
 from ..jobs_text import find_job
 
@@ -26,6 +31,9 @@ ACTIONS = {
     "release": ("release", "Take a running job from its worker; it runs again."),
     "fail": ("force_fail", "Declare an open job failed; its process is ended."),
 }
+
+EXPECTED = (preflight.CannotWork, jobs_text.NoSuchJob, InvalidTransition, Refused)
+INTERRUPTED = 130  # 128 and the number of SIGINT, as shells have it
 
 
 class Command(BaseCommand):
@@ -44,7 +52,9 @@ class Command(BaseCommand):
         )
         listing.add_argument("--kind", help="Only jobs of this kind.")
         listing.add_argument("--queue", help="Only jobs of this queue.")
-        listing.add_argument("--limit", type=int, default=20, help="How many (20).")
+        listing.add_argument(
+            "--limit", type=_count, default=20, help="How many, at least 1 (20)."
+        )
         listing.add_argument("--json", action="store_true", help="One object a line.")
         show = commands.add_parser("show", help="Show a job: runs, steps, timeline.")
         show.add_argument("job", help="The job's id, or its first letters.")
@@ -61,28 +71,36 @@ class Command(BaseCommand):
             act.add_argument("--reason", default="", help="Why; kept in the timeline.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do what was asked."""
-        do = options["do"]
-        lines: Iterable[str]
+        """Do what was asked, and say why when it cannot be done."""
         try:
-            if do == "list":
-                lines = jobs_text.listing(options)
-            elif do == "show":
-                lines = jobs_text.details(find_job(options["job"]), options["json"])
-            elif do == "logs":
-                lines = jobs_text.log_lines(
-                    find_job(options["job"]), options["since"], options["follow"]
-                )
-            else:
-                lines = self._act(ACTIONS[do][0], options)
-            for line in lines:
+            preflight.check()
+            for line in self._lines(options["do"], options):
                 self.stdout.write(line)
                 self.stdout.flush()
-        except (jobs_text.NoSuchJob, InvalidTransition, Refused) as error:
+        except EXPECTED as error:
             raise CommandError(str(error)) from None
+        except (OperationalError, InterfaceError) as error:
+            raise CommandError(f"the database went away: {error}") from None
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
 
-    def _act(self, verb: str, options: dict[str, Any]) -> list[str]:
+    def _lines(self, do: str, options: dict[str, Any]) -> Iterable[str]:
+        if do == "list":
+            return jobs_text.listing(options)
         job = find_job(options["job"])
+        if do == "show":
+            return jobs_text.details(job, options["json"])
+        if do == "logs":
+            return jobs_text.log_lines(job, options["since"], options["follow"])
+        return self._act(job, ACTIONS[do][0], options["reason"])
+
+    def _act(self, job: BuildJob, verb: str, reason: str) -> list[str]:
         actor = Actor(label=f"{getpass.getuser()} (command line)")
-        changed = VERBS[verb][0](job.pk, actor=actor, reason=options["reason"])
+        changed = VERBS[verb][0](job.pk, actor=actor, reason=reason)
         return [f"{changed.pk} is {changed.status}"]
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"must be a whole number from 1 on, not {text!r}")
+    return int(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from argparse import ArgumentParser
 from typing import Any
@@ -11,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ... import conf
 from ...queue import handlers
-from ...worker import preflight
+from ...worker import preflight, telling
 from ...worker.nursery import CannotPreload
 from ...worker.options import WorkerOptions
 from ...worker.supervisor import Supervisor
@@ -73,10 +72,7 @@ class Command(BaseCommand):
             sys.exit(code)
 
     def _introduce(self, chosen: WorkerOptions) -> None:
-        if not logging.getLogger("buildqueue").hasHandlers():
-            logging.basicConfig(
-                level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-            )
+        telling.log_to_stderr()
         queues = ", ".join(chosen.queues) or "all queues"
         kinds = ", ".join(handlers.kinds()) or "none; is there a jobs.py?"
         self.stdout.write(f"buildqueue worker: {queues}, {chosen.slots} slots")

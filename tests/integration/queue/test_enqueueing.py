@@ -139,23 +139,6 @@ def test_a_payload_that_does_not_parse_is_refused_field_by_field() -> None:
     assert not BuildJob.objects.exists()
 
 
-@pytest.mark.django_db
-@pytest.mark.parametrize(
-    ("options", "constraint"),
-    [
-        ({"priority": 101}, "chk_build_jobs_priority"),
-        ({"max_attempts": 0}, "chk_build_jobs_counts"),
-    ],
-)
-def test_a_value_out_of_range_leaves_the_callers_transaction_usable(
-    options: dict[str, int], constraint: str
-) -> None:
-    with pytest.raises(IntegrityError, match=constraint):
-        enqueue(Probe(), **options)  # type: ignore[arg-type]
-
-    assert enqueue(Probe()).pk
-
-
 def test_a_duplicate_names_the_open_job_and_leaves_the_transaction_usable(
     committed: None,
 ) -> None:

@@ -1,4 +1,7 @@
-"""What does the supervisor know of one child: a slot, or the one for duties?"""
+"""What does the supervisor know of one child: a slot, or the one for duties?
+
+The process itself is in `slot` and in `duties`.
+"""
 
 from __future__ import annotations
 
