@@ -139,9 +139,9 @@ def log_lines(job: BuildJob, since: str, follow: bool) -> Iterator[str]:
         while chunks := logs.read(job.pk, position):
             position = logs.position_of(chunks[-1])
             *lines, rest = (rest + "".join(c.text for c in chunks)).split("\n")
-            yield from lines
+            yield from map(logs.for_terminal, lines)
         if last:
             break
         time.sleep(FOLLOW_SECONDS)
     if rest:
-        yield rest
+        yield logs.for_terminal(rest)

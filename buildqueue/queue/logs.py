@@ -8,6 +8,7 @@ what came after, once each, and asks `complete` first to know when it has them a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -84,6 +85,21 @@ def complete(job_id: UUID) -> bool:
 def write(chunks: Iterable[LogChunk]) -> None:
     """Store chunks; one that is there already is left as it is."""
     LogChunk.objects.using(database.alias()).bulk_create(chunks, ignore_conflicts=True)
+
+
+# Colors pass; what moves the cursor, sets a title or fills a clipboard does not.
+_ESCAPES: Final = re.compile(
+    r"(\x1b\[[0-9;]{0,64}m)"
+    r"|\x1b\[[0-?]*[ -/]*[@-~]"
+    r"|\x1b[\]P_^X][^\x07\x1b]*(?:\x07|\x1b\\)?"
+    r"|\x1b[ -/]*[0-~]?"
+    r"|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f\x80-\x9f]"
+)
+
+
+def for_terminal(text: str) -> str:
+    """Return a job's output as it may be shown on somebody's terminal."""
+    return _ESCAPES.sub(lambda found: found.group(1) or "", text)
 
 
 def storable(text: str) -> str:

@@ -7,6 +7,8 @@ import time
 from datetime import datetime
 from typing import Any
 
+from buildqueue.queue.logs import for_terminal
+
 from .client import Client
 
 POLL_SECONDS = 0.3
@@ -19,7 +21,7 @@ def follow(client: Client, links: dict[str, str]) -> dict[str, Any]:
         page = client.get(f"{links['log']}?since={since}")
         for chunk in page["chunks"]:
             for line in chunk["text"].splitlines():
-                sys.stdout.write(f"    {line}\n")
+                sys.stdout.write(f"    {for_terminal(line)}\n")
         sys.stdout.flush()
         since, finished = page["next"], page["finished"]
         if not page["chunks"]:
