@@ -86,12 +86,19 @@ def here(workers: Workers, tmp_path: Path, settings: Any) -> Iterator[Host]:
     try:
         yield made
     finally:
-        with suppress(BackendError):
-            for workload in made.runtime.workloads():
-                made.runtime.delete(workload.workload_id)
-            made.runtime.shut_down(keep_instances=False)
+        workers.end()  # a worker would start the runtime again
         if host.in_use():
+            _end_runtime(made.runtime)
             shutil.rmtree(host.local_root())
+
+
+def _end_runtime(runtime: LocalRuntime) -> None:
+    with suppress(BackendError):
+        daemon = runtime.ping()["pid"]
+        for workload in runtime.workloads():
+            runtime.delete(workload.workload_id)
+        runtime.shut_down(keep_instances=False)
+        wait_until(lambda: not psutil.pid_exists(daemon), message=daemon)
 
 
 def upload(delay: float = 0.0) -> Submission:
