@@ -209,7 +209,9 @@ class LogPump:
 
     def _store(self, run: _Run, stream: str, text: str) -> None:
         size = len(text.encode("utf-8", "replace"))
-        if run.kept + size <= conf.get().log_max_bytes_per_run:
+        # Once something is in the tail all that follows is: a small piece that still
+        # fitted into the head would come before it.
+        if not run.tail and run.kept + size <= conf.get().log_max_bytes_per_run:
             run.kept += size
             self._enqueue(run, stream, text)
             return
