@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from buildqueue.backends.localruntime.identity import ProcessIdentity, processes
+from buildqueue.backends.localruntime.ports import can_bind
 from buildqueue.exceptions import Rejected, Unavailable
 from tests.integration.localruntime.hosts import Host, ask, identity, known
 from tests.support.waiting import wait_until
@@ -161,9 +162,10 @@ def test_an_address_that_another_program_took_is_told_at_the_switch(
     host: Host,
 ) -> None:
     host.deploy(host.agent, "first")
-    port = urlsplit(host.address(host.agent)).port
+    port = known(urlsplit(host.address(host.agent)).port)
     host.runtime.shut_down(keep_instances=False)
-    with socket.create_server(("127.0.0.1", known(port))):
+    wait_until(lambda: can_bind(port), message=port)
+    with socket.create_server(("127.0.0.1", port)):
         host.serve()
         host.start(host.agent, "second", "2")
         host.healthy(host.agent, "second")
