@@ -11,6 +11,9 @@ SHELL := /bin/sh
 .PHONY: help demo serve test check lint types imports migrations deploy-check matrix \
         screenshots venv dev stop clean
 
+# What only looks at the code needs no database: named, so that none is started.
+NO_DATABASE := DATABASE_URL=postgresql:///not-opened
+
 # The first python3 that is new enough; PYTHON=... overrides.
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -34,16 +37,16 @@ lint: $(DEV_READY) ## Style: ruff, and its formatting
 	@cd $(ROOT) && $(BIN)/ruff check . && $(BIN)/ruff format --check .
 
 types: $(DEV_READY) ## Types: mypy, strict
-	@cd $(ROOT) && $(BIN)/mypy
+	@cd $(ROOT) && $(NO_DATABASE) $(BIN)/mypy
 
 imports: $(DEV_READY) ## Layers: import-linter
 	@cd $(ROOT) && $(BIN)/lint-imports
 
 migrations: $(READY) ## Every model change has its migration
-	@cd $(ROOT) && $(BIN)/python manage.py makemigrations --check --dry-run
+	@cd $(ROOT) && $(NO_DATABASE) $(BIN)/python -W ignore manage.py makemigrations --check --dry-run
 
 deploy-check: $(READY) ## Django's own deployment checks of the demo, as behind https
-	@cd $(ROOT) && SECURE=true $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
+	@cd $(ROOT) && SECURE=true $(NO_DATABASE) $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
 
 matrix: $(DEV_READY) ## The suite on every supported Python and Django that is present
 	@cd $(ROOT) && $(BIN)/nox
