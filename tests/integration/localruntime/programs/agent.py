@@ -91,6 +91,12 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/too-large":
             self.close_connection = True
             self.answer({"error": "too large"}, 413)
+            # As servers do that are made well: closing on unread bytes is a reset,
+            # which may overtake the answer.
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_WR)
+            while self.rfile.read(65536):
+                pass
             return
         digest, total = hashlib.sha256(), 0
         for chunk in self.body():
