@@ -72,7 +72,7 @@ def filled(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute(MANY, [30_000])
         cursor.execute(LINES)
-        cursor.execute("ANALYZE buildqueue_buildjob, buildqueue_logchunk")
+        cursor.execute("VACUUM ANALYZE buildqueue_buildjob, buildqueue_logchunk")
         connection.close()
     yield
     with django_db_blocker.unblock(), connection.cursor() as cursor:
