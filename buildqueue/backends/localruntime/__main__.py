@@ -58,7 +58,7 @@ def _detach(given: list[str]) -> int:
         os.close(writer)
         said = answer.read()
     if said == _RUNNING:
-        print("the runtime is running already")  # noqa: T201
+        print("the runtime is running already")
         return 0
     if said == _READY:
         return 0
@@ -100,12 +100,12 @@ def _serve_here(options: argparse.Namespace) -> int:
 def _status(root: Path) -> int:
     runtime = LocalRuntime(root)
     found = runtime.ping()
-    print(f"running, pid {found['pid']}, version {found['version']}")  # noqa: T201
+    print(f"running, pid {found['pid']}, version {found['version']}")
     for workload in runtime.workloads():
-        print(f"{workload.workload_id}  {workload.address}")  # noqa: T201
+        print(f"{workload.workload_id}  {workload.address}")
         for instance in workload.instances:
             mark = "*" if instance.instance_id == workload.active else " "
-            print(  # noqa: T201
+            print(
                 f"  {mark} {instance.instance_id}  {instance.state}  "
                 f"pid {instance.pid}  port {instance.port}  "
                 f"exit code {instance.exit_code}  restarts {instance.restarts}"
@@ -119,7 +119,7 @@ def _stop(root: Path, *, keep_instances: bool) -> int:
 
 
 def _failed(message: str) -> int:
-    print(message, file=sys.stderr)  # noqa: T201
+    print(message, file=sys.stderr)
     return 1
 
 
