@@ -19,6 +19,7 @@ from django.core.signals import setting_changed
 from pydantic import Field, TypeAdapter, ValidationError
 
 Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Days: TypeAlias = Annotated[float, Field(gt=0, le=36500)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 
@@ -61,6 +62,18 @@ class Settings:
     drain_seconds: Annotated[float, Field(ge=0)] | None = 110.0
     # How long a process gets between TERM and KILL.
     kill_grace_seconds: Seconds = 5.0
+    # The same when a person took the job away: it should be gone within a second.
+    revoke_grace_seconds: Seconds = 0.5
+    # How long an action waits for a person's decision.
+    action_expiry_seconds: Seconds = 1800.0
+    # How many generations of children a job may have.
+    child_depth: Count = 8
+    # How long jobs that ended done, or otherwise, are kept. None: for ever.
+    retention_done_days: Days | None = 14.0
+    retention_failed_days: Days | None = 90.0
+    # Who is told what: a list of dicts with `name`, `events`, and `webhook` with
+    # `secret`, or `email`.
+    notices: tuple[dict[str, Any], ...] = ()
     # How much output is kept of one run; what comes after is counted, not kept.
     log_max_bytes_per_run: Count = 16 * 1024 * 1024
     # The alias of a connection that reaches PostgreSQL past any pooler, used for

@@ -7,6 +7,15 @@ BuildQueueError
 ├── InvalidPayload       the payload does not fit the kind's model
 ├── DuplicateJob         an open job with the dedupe key exists
 ├── ResultMissing        the handler said done, the database says otherwise
+├── SoftTimeLimit        raised inside a handler that has run for longer than it should
+├── HandlerError         raised by a handler that knows whose fault it is
+│   ├── TransientError   the outside world: it may work later
+│   ├── PermanentError   trying again will not help
+│   └── UserError        what the user gave is at fault; the message is for them
+├── ActionError          an outside effect did not come about, or nobody knows
+│   ├── NotDone          raised by its function: it certainly has not happened
+│   ├── ActionRefused    denied, expired or cancelled: it will not happen
+│   └── OutcomeUnknown   it may have happened; a person must look, nothing is retried
 ├── Refused              a request cannot be taken; says what to do
 │   └── InvalidOption    what was given to `enqueue` beside the payload is out of range
 └── BackendError         the outside world did not do what it should
@@ -31,6 +40,8 @@ class BuildQueueError(Exception):
 class InvalidTransition(BuildQueueError):
     """The job is in a state from which this verb does not lead; look at it again."""
 
+    code = "wrong_status"
+
     def __init__(self, job_id: UUID, verb: str, found: str | None) -> None:
         self.job_id, self.verb, self.found = job_id, verb, found
         state = f"it is {found}" if found else "it does not exist"
@@ -48,6 +59,8 @@ class LostLeaseError(BuildQueueError):
 class UnknownKind(BuildQueueError):
     """No handler is registered for the kind; is its app in INSTALLED_APPS?"""
 
+    code = "unknown_kind"
+
     def __init__(self, kind: str, known: Sequence[str]) -> None:
         self.kind, self.known = kind, tuple(known)
         listed = ", ".join(self.known) or "none"
@@ -56,6 +69,8 @@ class UnknownKind(BuildQueueError):
 
 class InvalidPayload(BuildQueueError):
     """The payload does not fit the kind's model; `errors` maps field to problem."""
+
+    code = "invalid_payload"
 
     def __init__(self, kind: str, errors: Mapping[str, str]) -> None:
         self.kind, self.errors = kind, dict(errors)
@@ -73,6 +88,80 @@ class DuplicateJob(BuildQueueError):
 
 class ResultMissing(BuildQueueError):
     """Raised by a final hook when what "done" should have left behind is not there."""
+
+
+class SoftTimeLimit(BuildQueueError):
+    """Raised inside a handler at its soft limit: time to put things in order."""
+
+    code = "soft_timed_out"
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"it has run longer than its soft limit of {seconds:g} s")
+
+
+class HandlerError(BuildQueueError):
+    """A handler says what went wrong; `code` is stable, the message for people."""
+
+    code = "failed"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        self.code = code or type(self).code
+        super().__init__(message)
+
+
+class TransientError(HandlerError):
+    """It may work later: tried again, after `delay_seconds` or the kind's backoff."""
+
+    code = "transient"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        delay_seconds: float | None = None,
+    ) -> None:
+        self.delay_seconds = delay_seconds
+        super().__init__(message, code=code)
+
+
+class PermanentError(HandlerError):
+    """Trying again will not help: the job fails."""
+
+    code = "permanent"
+
+
+class UserError(HandlerError):
+    """What the user gave is at fault: the job fails, and the message is for them."""
+
+    code = "user_error"
+
+
+class ActionError(BuildQueueError):
+    """An outside effect did not come about, or nobody knows; `code` is stable."""
+
+    code = "action_failed"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        self.code = code or type(self).code
+        super().__init__(message)
+
+
+class NotDone(ActionError):
+    """Raised by an action's function: the effect has certainly not happened."""
+
+
+class ActionRefused(ActionError):
+    """The action was denied, has expired or was cancelled: it will not happen."""
+
+    code = "action_denied"
+
+
+class OutcomeUnknown(ActionError):
+    """The effect may or may not have happened: a person must look and settle it."""
+
+    code = "outcome_unknown"
 
 
 class Refused(BuildQueueError):

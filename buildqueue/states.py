@@ -102,6 +102,13 @@ HAND_BACK = Transition(
     "worker",
     "the worker stops: nothing counted",
 )
+WITHDRAW = Transition(
+    "withdraw",
+    _RUNNING,
+    _to(_S.CANCELLED),
+    "worker",
+    "the handler says that the work has become pointless",
+)
 WAIT = Transition("wait", _RUNNING, WAITING, "worker", "it waits and frees its slot")
 WAKE = Transition("wake", WAITING, _to(_S.PENDING), "anyone", "what it waited for came")
 RESCUE = Transition(
@@ -111,6 +118,13 @@ RESCUE = Transition(
     "duty",
     "its run died or went silent",
 )
+CHILD_FAILED = Transition(
+    "child_failed",
+    _to(_S.WAITING_CHILDREN),
+    _to(_S.FAILED),
+    "engine",
+    "one of its children did not end well, and it wanted all or nothing",
+)
 PAUSE = Transition(
     "pause",
     OPEN - {_S.PAUSED},
@@ -119,7 +133,10 @@ PAUSE = Transition(
     "held back; a running process is ended",
 )
 RESUME = Transition(
-    "resume", _to(_S.PAUSED), _to(_S.PENDING) | WAITING, "operator", "goes on"
+    "resume", _to(_S.PAUSED), UNCLAIMED | WAITING, "operator", "goes on where it was"
+)
+RESCHEDULE = Transition(
+    "reschedule", UNCLAIMED, UNCLAIMED, "operator", "its due time is changed"
 )
 CANCEL = Transition(
     "cancel", OPEN, _to(_S.CANCELLED), "operator", "stopped for good; process ended"
@@ -154,11 +171,14 @@ TRANSITIONS: dict[str, Transition] = {
         RETRY_LATER,
         SNOOZE,
         HAND_BACK,
+        WITHDRAW,
         WAIT,
         WAKE,
         RESCUE,
+        CHILD_FAILED,
         PAUSE,
         RESUME,
+        RESCHEDULE,
         CANCEL,
         RELEASE,
         FORCE_FAIL,
@@ -186,9 +206,71 @@ class EventKind(TextChoices):
     STEP_STARTED = "step_started", _("step started")
     STEP_FINISHED = "step_finished", _("step finished")
     STEP_FAILED = "step_failed", _("step failed")
+    STEP_SKIPPED = "step_skipped", _("step skipped")  # an earlier attempt has done it
+    CHECKPOINT = "checkpoint", _("checkpoint")
+    CHILD_SPAWNED = "child_spawned", _("child enqueued")
+    ANSWERED = "answered", _("answered")
+    PRIORITY_CHANGED = "priority_changed", _("priority changed")
+    ACTION_PROPOSED = "action_proposed", _("action proposed")
+    ACTION_APPROVED = "action_approved", _("action approved")
+    ACTION_DENIED = "action_denied", _("action denied")
+    ACTION_EXPIRED = "action_expired", _("action expired")
+    ACTION_CANCELLED = "action_cancelled", _("action cancelled")
+    ACTION_EXECUTING = "action_executing", _("action under way")
+    ACTION_SUCCEEDED = "action_succeeded", _("action succeeded")
+    ACTION_FAILED = "action_failed", _("action failed")
+    ACTION_OUTCOME_UNKNOWN = "action_outcome_unknown", _("action of unknown outcome")
+    ACTION_SETTLED = "action_settled", _("action settled")
     RUN_ENDED = "run_ended", _("process ended")
     FINAL_HOOK_FAILED = "final_hook_failed", _("final hook failed")
     NOTE = "note", _("note")
+
+
+class ErrorClass(TextChoices):
+    """Whose fault an attempt's error is; tells whether trying again can help."""
+
+    TRANSIENT = "transient", _("transient")  # the outside world: it may pass
+    PERMANENT = "permanent", _("permanent")  # trying again will not help
+    USER = "user", _("the user's")  # what the user gave is at fault
+    UNKNOWN = "unknown", _("unknown")  # nobody expected it; tried again
+
+
+class ActionStatus(TextChoices):
+    """Where an outside effect stands that must not happen twice."""
+
+    AWAITING_REVIEW = "awaiting_review", _("awaiting review")
+    APPROVED = "approved", _("approved")  # may be executed; nothing has happened yet
+    EXECUTING = "executing", _("executing")  # a run does it now
+    SUCCEEDED = "succeeded", _("succeeded")
+    FAILED = "failed", _("failed")  # known not to have happened
+    OUTCOME_UNKNOWN = "outcome_unknown", _("outcome unknown")  # a person must look
+    DENIED = "denied", _("denied")
+    CANCELLED = "cancelled", _("cancelled")
+    EXPIRED = "expired", _("expired")
+
+
+_A = ActionStatus
+ACTION_FLOW: dict[ActionStatus, frozenset[ActionStatus]] = {
+    # status -> the statuses it may follow
+    _A.AWAITING_REVIEW: frozenset(),
+    _A.APPROVED: frozenset({_A.AWAITING_REVIEW}),
+    # What failed is known not to have happened: it may be tried again.
+    _A.EXECUTING: frozenset({_A.APPROVED, _A.FAILED}),
+    _A.SUCCEEDED: frozenset({_A.EXECUTING, _A.OUTCOME_UNKNOWN}),
+    _A.FAILED: frozenset({_A.EXECUTING, _A.OUTCOME_UNKNOWN}),
+    _A.OUTCOME_UNKNOWN: frozenset({_A.EXECUTING}),
+    _A.DENIED: frozenset({_A.AWAITING_REVIEW}),
+    _A.CANCELLED: frozenset({_A.AWAITING_REVIEW, _A.APPROVED}),
+    _A.EXPIRED: frozenset({_A.AWAITING_REVIEW, _A.APPROVED}),
+}
+
+
+class NoticeStatus(TextChoices):
+    """Where a notice to the outside stands."""
+
+    PENDING = "pending", _("pending")  # to be sent, or sent again
+    SENT = "sent", _("sent")
+    FAILED = "failed", _("failed")  # given up; a person may have it sent again
 
 
 class WorkerStatus(TextChoices):

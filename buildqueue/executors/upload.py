@@ -20,6 +20,7 @@ from ..builds.payloads import SourceFile, Upload
 from ..exceptions import Rejected
 from ..queue.context import Context
 from ..queue.handlers import handler
+from ..queue.limits import Limits
 from ..queue.outcomes import Done
 from . import base, host
 from .base import BuildRun
@@ -37,7 +38,7 @@ LOG_LINES = 20
     aliases=("Upload",),
     isolated=True,
     services=base.SERVICES,
-    time_limit_seconds=conf.get().build_time_limit_seconds,
+    limits=Limits(time_seconds=conf.get().build_time_limit_seconds),
     on_final=lifecycle.on_final,
     on_reopen=lifecycle.on_reopen,
 )

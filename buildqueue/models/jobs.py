@@ -124,6 +124,9 @@ class BuildJob(models.Model):
         related_name="children",
         db_index=False,
     )
+    limits = Document(
+        null=True, blank=True, help_text=_("Its own limits, over those of its kind.")
+    )
     trace_context = Document(null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     first_started_at = models.DateTimeField(null=True, editable=False)
@@ -149,6 +152,9 @@ class BuildJob(models.Model):
             ("cancel_buildjob", "Can cancel jobs"),
             ("release_buildjob", "Can release jobs from their worker"),
             ("force_fail_buildjob", "Can declare jobs failed"),
+            ("pause_buildjob", "Can pause and resume jobs"),
+            ("reschedule_buildjob", "Can change priority and due time of jobs"),
+            ("answer_buildjob", "Can answer the questions of jobs"),
             ("view_payload", "Can see the payload of jobs"),
             ("view_log", "Can see the log of jobs"),
         ]

@@ -28,3 +28,12 @@ class OwnedBy(models.ForeignKey[Any, Any]):
         options.setdefault("on_delete", models.PROTECT)
         options.update(db_constraint=False)
         super().__init__(to, **options)
+
+
+class OneOf(models.OneToOneField[Any, Any]):
+    """A key that is the row's own: a job has one at most, and takes it along."""
+
+    def __init__(self, to: Any, **options: Any) -> None:
+        options.setdefault("on_delete", models.PROTECT)
+        options.update(db_constraint=False, primary_key=True)
+        super().__init__(to, **options)

@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from ..states import RunOutcome
+from ..states import ErrorClass, RunOutcome
 from .expressions import ClockTimestamp
 from .keys import OwnedBy
 
@@ -35,6 +35,7 @@ class JobRun(models.Model):
     outcome = models.CharField(max_length=20, choices=RunOutcome.choices, null=True)
     exit_code = models.IntegerField(null=True)
     exit_signal = models.IntegerField(null=True)
+    error_class = models.CharField(max_length=20, choices=ErrorClass.choices, null=True)
     error_code = models.CharField(max_length=100, null=True)
     error_msg = models.TextField(null=True)
     traceback = models.TextField(null=True)

@@ -6,44 +6,72 @@ what nobody expected, is tried again with growing delays until the allowance is 
 
 from __future__ import annotations
 
+import errno
 import random
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ..exceptions import (
+    ActionRefused,
     BackendError,
-    Cancelled,
     InvalidPayload,
+    NotDone,
+    OutcomeUnknown,
+    PermanentError,
     Refused,
     Rejected,
+    SoftTimeLimit,
+    TransientError,
     UnknownKind,
+    UserError,
 )
+from ..states import ErrorClass
 from .outcomes import Fail, Outcome, Retry
 
 MAX_TRACEBACK = 16 * 1024
 MAX_MESSAGE = 2_000
 
 
+# Whose fault an exception is; the first that fits. What is not here nobody expected.
+FATAL: tuple[tuple[tuple[type[Exception], ...], ErrorClass], ...] = (
+    (
+        (UnknownKind, PermanentError, ActionRefused, OutcomeUnknown),
+        ErrorClass.PERMANENT,
+    ),
+    ((InvalidPayload, UserError, Rejected, Refused), ErrorClass.USER),
+)
+TRANSIENT = (TransientError, BackendError, NotDone, SoftTimeLimit)
+
+
 def outcome_of(error: BaseException) -> Outcome:
     """Return what an exception raised by a handler means for its job."""
     reason = str(error)[:MAX_MESSAGE] or type(error).__name__
+    code = str(getattr(error, "code", "")) or "exception"
+    for types, blame in FATAL:
+        if isinstance(error, types):
+            return Fail(reason=reason, code=code, blame=blame)
     match error:
-        case UnknownKind():
-            return Fail(reason=reason, code="unknown_kind")
-        case InvalidPayload():
-            return Fail(reason=reason, code="invalid_payload")
-        case Rejected() | Refused():
-            return Fail(reason=reason, code=error.code)
-        case Cancelled():
-            return Retry(reason=reason, code=error.code)
-        case BackendError():
-            return Retry(reason=reason, code=error.code)
+        case TransientError():
+            return _again(reason, code, error.delay_seconds)
+        case _ if isinstance(error, TRANSIENT):
+            return _again(reason, code)
+        case MemoryError():
+            return _unknown(error, "out_of_memory", "it ran out of memory")
+        case OSError(errno=errno.EFBIG):
+            return _unknown(error, "file_limit", "it wrote a larger file than it may")
         case _:
-            return Retry(
-                reason=f"{type(error).__name__}: {reason}"[:MAX_MESSAGE],
-                code="exception",
-                traceback=tail_of_traceback(error),
-            )
+            said = f"{type(error).__name__}: {reason}"[:MAX_MESSAGE]
+            return _unknown(error, "exception", said)
+
+
+def _again(reason: str, code: str, delay: float | None = None) -> Retry:
+    transient = ErrorClass.TRANSIENT
+    return Retry(reason=reason, code=code, delay_seconds=delay, blame=transient)
+
+
+def _unknown(error: BaseException, code: str, reason: str) -> Retry:
+    return Retry(reason=reason, code=code, traceback=tail_of_traceback(error))
 
 
 def tail_of_traceback(error: BaseException) -> str:
@@ -52,17 +80,22 @@ def tail_of_traceback(error: BaseException) -> str:
     return text if len(text) <= MAX_TRACEBACK else "…" + text[-MAX_TRACEBACK:]
 
 
-def backoff(
-    failures: int,
-    *,
-    base: float,
-    longest: float,
-    jitter: float,
-    rand: Callable[[], float] = random.random,
-) -> float:
-    """Return the seconds before the next try: doubled each time, capped, jittered.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """How long a job waits before it is tried again: doubled, capped, jittered."""
 
-    `failures` counts the one that has just happened, so the first delay is the base.
-    """
-    delay = min(base * 2.0 ** min(failures - 1, 60), longest)
-    return delay * (1 + jitter * (2 * rand() - 1))
+    base_seconds: float
+    max_seconds: float
+    jitter: float = 0.2  # as a part of the delay, to either side
+
+    def delay(
+        self, failures: int, *, rand: Callable[[], float] = random.random
+    ) -> float:
+        """Return the seconds before the next try.
+
+        `failures` counts the one that has just happened, so the first delay is the base.
+        """
+        longest = min(
+            self.base_seconds * 2.0 ** min(failures - 1, 60), self.max_seconds
+        )
+        return longest * (1 + self.jitter * (2 * rand() - 1))

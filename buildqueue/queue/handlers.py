@@ -24,8 +24,11 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ImproperlyConfigured
 from pydantic import BaseModel, ValidationError
 
+from .. import conf
 from ..exceptions import InvalidPayload, UnknownKind
 from ..models import BuildJob
+from .failures import Backoff
+from .limits import UNLIMITED, Limits
 from .outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -45,7 +48,9 @@ class Handler:
     aliases: tuple[str, ...] = ()
     queue: str = "default"
     max_attempts: int | None = None  # None: the setting's
-    time_limit_seconds: float | None = None
+    backoff: Backoff | None = None  # None: the settings'
+    limits: Limits = UNLIMITED
+    again_after_death: bool = True  # False: a run that died fails its job at once
     isolated: bool = False  # a fresh process for each job
     services: tuple[str, ...] = ()  # of its host, started before it; dotted paths
     on_final: Hook | None = None
@@ -111,6 +116,19 @@ def get(kind: str) -> Handler:
 def hooks_of(kind: str) -> Handler | None:
     """Return who holds the hooks of a kind: its handler, or the fallback."""
     return _handlers.get(kind) or (_fallback[0] if _fallback else None)
+
+
+def backoff_of(kind: str) -> Backoff:
+    """Return how long jobs of the kind wait before they are tried again."""
+    known = _handlers.get(kind)
+    if known is not None and known.backoff is not None:
+        return known.backoff
+    now = conf.get()
+    return Backoff(
+        base_seconds=now.backoff_base_seconds,
+        max_seconds=now.backoff_max_seconds,
+        jitter=now.backoff_jitter,
+    )
 
 
 def kinds() -> list[str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from ..states import ErrorClass
+from .questions import Field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,7 @@ class Retry:
     code: str = "failed"
     delay_seconds: float | None = None  # None: the kind's backoff
     traceback: str | None = None
+    blame: ErrorClass = ErrorClass.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,7 @@ class Fail:
     reason: str
     code: str = "failed"
     traceback: str | None = None
+    blame: ErrorClass = ErrorClass.PERMANENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +50,50 @@ class Snooze:
     reason: str = ""
 
 
-Outcome: TypeAlias = Done | Retry | Fail | Snooze
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    """The work has become pointless: the job ends cancelled."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitForInput:
+    """A person must answer; the next run finds the answer in `ctx.answers`.
+
+    `fields` are what is asked for, by name; the answer must fit them.
+    """
+
+    question: str
+    fields: dict[str, Field]
+
+    def __post_init__(self) -> None:
+        """Refuse a question that nobody could answer."""
+        if not self.question.strip() or not self.fields:
+            raise ValueError("a question needs its words and at least one field")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitForApproval:
+    """A person must decide on the actions that the run has proposed."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitForChildren:
+    """All children must end; then the handler runs again.
+
+    `on_failure` says what a child that does not end done means: `fail` ends this job at
+    once and cancels the other children; `collect` wakes it when all have ended, and
+    `ctx.children()` tells how; `ignore` the same, for a handler that does not look.
+    """
+
+    on_failure: Literal["fail", "collect", "ignore"] = "fail"
+
+
+Wait: TypeAlias = WaitForInput | WaitForApproval | WaitForChildren
+Outcome: TypeAlias = Done | Retry | Fail | Snooze | Cancel | Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

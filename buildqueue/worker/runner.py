@@ -23,6 +23,7 @@ from ..exceptions import LostLeaseError, UnknownKind
 from ..models import BuildJob
 from ..queue import database, failures, handlers, recovery, transitions
 from ..queue.context import Context
+from ..queue.limits import Limits
 from ..queue.outcomes import WORKER, Done, Fail, Outcome, Retry, Snooze
 from ..queue.transitions import Change
 from ..states import JobStatus, RunOutcome
@@ -33,22 +34,23 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Needs:
     """What the supervisor must know of a run that is about to start."""
 
-    time_limit_seconds: float | None
-    isolated: bool
+    limits: Limits
+    isolated: bool = False
     services: tuple[str, ...] = ()
 
 
-def limits_of(job: BuildJob) -> Limits:
-    """Return the limits of the job's kind; an unknown kind has none, and needs none."""
+def needs_of(job: BuildJob) -> Needs:
+    """Return what the job's run needs; its own limits go before its kind's."""
+    own = Limits.of(job.limits)
     try:
         known = handlers.get(job.kind)
     except UnknownKind:
-        return Limits(time_limit_seconds=None, isolated=False)
-    return Limits(
-        time_limit_seconds=known.time_limit_seconds,
+        return Needs(limits=own)
+    return Needs(
+        limits=own.over(known.limits),
         isolated=known.isolated,
         services=known.services,
     )
@@ -208,15 +210,9 @@ def _failed(job: BuildJob, outcome: Retry) -> Change:
         return _change(
             states.FAIL, JobStatus.FAILED, counted | spent, _failed_run(outcome)
         )
-    now = conf.get()
     delay = outcome.delay_seconds
     if delay is None:
-        delay = failures.backoff(
-            count,
-            base=now.backoff_base_seconds,
-            longest=now.backoff_max_seconds,
-            jitter=now.backoff_jitter,
-        )
+        delay = handlers.backoff_of(job.kind).delay(count)
     later = {"due_at": Now() + timedelta(seconds=delay)}
     values = counted | later | _error(outcome)
     made = _change(
@@ -234,6 +230,7 @@ def _failed_run(outcome: Retry | Fail) -> dict[str, Any]:
     return {
         "outcome": RunOutcome.FAILED,
         "traceback": outcome.traceback,
+        "error_class": outcome.blame,
         **_error(outcome),
     }
 

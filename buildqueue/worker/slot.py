@@ -77,14 +77,14 @@ class Slot:
             if job is None:
                 self._control.send(idle=True, stale=self._stale)
                 continue
-            limits = runner.limits_of(job)
+            needs = runner.needs_of(job)
             self._control.send(
                 started=str(job.lease_id),
                 job=str(job.pk),
                 kind=job.kind,
                 attempt=job.attempt,
-                time_limit=limits.time_limit_seconds,
-                services=limits.services,
+                time_limit=needs.limits.time_seconds,
+                services=needs.services,
                 claimed_at=claimed_at,
             )
             if (answer := self._control.next()) is None:
@@ -93,7 +93,7 @@ class Slot:
             done += 1
             _flush()
             # What a run left running would write into the next one's log.
-            leaving = limits.isolated or done >= max_jobs or linux.has_children()
+            leaving = needs.isolated or done >= max_jobs or linux.has_children()
             self._control.send(
                 ended=str(job.lease_id),
                 leaving=leaving,

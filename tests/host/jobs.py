@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from buildqueue.exceptions import Rejected, Unavailable
 from buildqueue.queue.context import Context
 from buildqueue.queue.handlers import handler
+from buildqueue.queue.limits import Limits
 from buildqueue.queue.outcomes import Done, Fail, Outcome, Retry, Snooze
 
 from .models import Effect
@@ -180,7 +181,7 @@ def isolated_probe(ctx: Context, payload: Probe) -> Outcome | None:
     return probe(ctx, payload)
 
 
-@handler("limited_probe", payload=Probe, time_limit_seconds=1)
+@handler("limited_probe", payload=Probe, limits=Limits(time_seconds=1))
 def limited_probe(ctx: Context, payload: Probe) -> Outcome | None:
     """Behave as told, for a second at most."""
     return probe(ctx, payload)

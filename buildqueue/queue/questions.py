@@ -1,0 +1,110 @@
+"""What may a job ask a person, and does the answer fit?
+
+A question has named fields, each of one type. The answer is checked against them before
+anything is stored, so a handler finds what it asked for or nothing. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    StringConstraints,
+    ValidationError,
+    create_model,
+)
+
+from ..exceptions import Refused
+
+FieldType = Literal["text", "integer", "number", "boolean", "choice"]
+LONGEST_TEXT = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One thing that is asked for."""
+
+    type: FieldType = "text"
+    label: str = ""  # empty: its name
+    help: str = ""
+    required: bool = True
+    choices: tuple[str, ...] = ()  # of a choice
+
+    def __post_init__(self) -> None:
+        """Refuse a choice without choices, and choices of something else."""
+        if (self.type == "choice") != bool(self.choices):
+            raise ValueError("exactly a field of type choice has choices")
+
+
+def stored(question: str, fields: Mapping[str, Field]) -> dict[str, Any]:
+    """Return the question as the job keeps it; `key` tells it from another one."""
+    asked = {
+        "question": question,
+        "fields": {
+            name: asdict(field) | {"choices": list(field.choices)}
+            for name, field in fields.items()
+        },
+    }
+    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    return {"for": "input", "key": digest[:16], **asked}
+
+
+def fields_of(asked: Mapping[str, Any]) -> dict[str, Field]:
+    """Return the fields of a question as the job keeps it."""
+    return {
+        name: Field(**field | {"choices": tuple(field["choices"])})
+        for name, field in asked["fields"].items()
+    }
+
+
+def check(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer in the types that were asked for.
+
+    Refused with `answer_does_not_fit` tells each field that does not.
+    """
+    model = _model(fields_of(asked))
+    try:
+        return model.model_validate(dict(answer)).model_dump(exclude_none=True)
+    except ValidationError as error:
+        faults = {
+            ".".join(map(str, fault["loc"])) or "answer": fault["msg"]
+            for fault in error.errors(include_input=False, include_url=False)
+        }
+        listed = "; ".join(f"{name}: {why}" for name, why in faults.items())
+        raise Refused(
+            "answer_does_not_fit",
+            f"The answer does not fit the question: {listed}",
+            status=422,
+            fields=faults,
+        ) from None
+
+
+def _model(fields: Mapping[str, Field]) -> type[BaseModel]:
+    parts: dict[str, Any] = {}
+    for name, field in fields.items():
+        kind = _type_of(field)
+        parts[name] = (kind, ...) if field.required else (kind | None, None)
+    return create_model("Answer", __config__=ConfigDict(extra="forbid"), **parts)
+
+
+def _type_of(field: Field) -> Any:
+    match field.type:
+        case "integer":
+            return int
+        case "number":
+            return float
+        case "boolean":
+            return bool
+        case "choice":
+            return Literal[field.choices]
+        case _:
+            least = 1 if field.required else 0
+            return Annotated[
+                str, StringConstraints(min_length=least, max_length=LONGEST_TEXT)
+            ]
