@@ -18,6 +18,8 @@ from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 from pydantic import Field, TypeAdapter, ValidationError
 
+from .destinations import Destinations
+
 Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Days: TypeAlias = Annotated[float, Field(gt=0, le=36500)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
@@ -73,7 +75,7 @@ class Settings:
     retention_failed_days: Days | None = 90.0
     # Who is told what: a list of dicts with `name`, `events`, and `webhook` with
     # `secret`, or `email`.
-    notices: tuple[dict[str, Any], ...] = ()
+    notices: Destinations = ()
     # How much output is kept of one run; what comes after is counted, not kept.
     log_max_bytes_per_run: Count = 16 * 1024 * 1024
     # The alias of a connection that reaches PostgreSQL past any pooler, used for
@@ -122,6 +124,7 @@ class Settings:
         return root / ("var" if base else "buildqueue")
 
 
+UNTOLD = {"NOTICES"}  # their values hold secrets
 NAMES = {f.name.upper(): f for f in fields(Settings) if f.name != "faults"}
 
 
@@ -142,10 +145,19 @@ def get() -> Settings:
         try:
             known[name] = TypeAdapter(hints[name]).validate_python(value)
         except ValidationError as error:
-            why = error.errors(include_url=False)[0]["msg"]
-            faults.append(f"BUILDQUEUE[{key!r}] is {value!r}: {why}")
+            faults.append(_fault(key, value, error))
     faults += _contradictions(Settings(**known))
     return Settings(**known, faults=tuple(faults))
+
+
+def _fault(key: str, value: object, error: ValidationError) -> str:
+    """Return what is wrong with a value, and where; no secret is repeated."""
+    first = error.errors(include_url=False)[0]
+    why = first["msg"].removeprefix("Value error, ")
+    if key in UNTOLD:
+        place = "".join(f"[{part!r}]" for part in first["loc"])
+        return f"BUILDQUEUE[{key!r}]{place}: {why}"
+    return f"BUILDQUEUE[{key!r}] is {value!r}: {why}"
 
 
 def _hint(key: object) -> str:

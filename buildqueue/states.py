@@ -118,6 +118,13 @@ RESCUE = Transition(
     "duty",
     "its run died or went silent",
 )
+OUTCOME_UNKNOWN = Transition(
+    "outcome_unknown",
+    _RUNNING,
+    _to(_S.FAILED),
+    "engine",
+    "its run ended while an outside effect was under way: a person must look",
+)
 CHILD_FAILED = Transition(
     "child_failed",
     _to(_S.WAITING_CHILDREN),
@@ -175,6 +182,7 @@ TRANSITIONS: dict[str, Transition] = {
         WAIT,
         WAKE,
         RESCUE,
+        OUTCOME_UNKNOWN,
         CHILD_FAILED,
         PAUSE,
         RESUME,
@@ -220,6 +228,7 @@ class EventKind(TextChoices):
     ACTION_SUCCEEDED = "action_succeeded", _("action succeeded")
     ACTION_FAILED = "action_failed", _("action failed")
     ACTION_OUTCOME_UNKNOWN = "action_outcome_unknown", _("action of unknown outcome")
+    ACTION_REOPENED = "action_reopened", _("action to be reviewed anew")
     ACTION_SETTLED = "action_settled", _("action settled")
     RUN_ENDED = "run_ended", _("process ended")
     FINAL_HOOK_FAILED = "final_hook_failed", _("final hook failed")
@@ -252,8 +261,9 @@ class ActionStatus(TextChoices):
 _A = ActionStatus
 ACTION_FLOW: dict[ActionStatus, frozenset[ActionStatus]] = {
     # status -> the statuses it may follow
-    _A.AWAITING_REVIEW: frozenset(),
-    _A.APPROVED: frozenset({_A.AWAITING_REVIEW}),
+    # A person who retries the job has what was turned down asked anew.
+    _A.AWAITING_REVIEW: frozenset({_A.DENIED, _A.EXPIRED, _A.CANCELLED}),
+    _A.APPROVED: frozenset({_A.AWAITING_REVIEW, _A.EXPIRED, _A.CANCELLED}),
     # What failed is known not to have happened: it may be tried again.
     _A.EXECUTING: frozenset({_A.APPROVED, _A.FAILED}),
     _A.SUCCEEDED: frozenset({_A.EXECUTING, _A.OUTCOME_UNKNOWN}),

@@ -105,7 +105,7 @@ class BuildRun:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Run a named part of the build; told by timeline, log and build row."""
-        with self.ctx.step(name):
+        with self.ctx.step(name, transaction=False, again=True):
             progress.enter(self.fence, name)
             yield
 

@@ -281,6 +281,11 @@ class BuildJob(models.Model):
                 condition=Q(parent__isnull=False),
             ),
             models.Index(
+                fields=["parent"],
+                name="build_jobs_open_children",
+                condition=Q(parent__isnull=False, completed_at__isnull=True),
+            ),
+            models.Index(
                 fields=["status"],
                 name="build_jobs_parked",
                 condition=Q(status__in=sorted(WAITING | {JobStatus.PAUSED}))

@@ -1,13 +1,33 @@
-"""Which connection do jobs live on? The router's write alias of `BuildJob`."""
+"""Which connection do jobs live on, and what when it is lost?
+
+The router's write alias of `BuildJob`. A write that is safe to repeat is tried again
+until the moment after which somebody else may do it.
+"""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
 
-from django.db import connections, router, transaction
+from django.db import (
+    DatabaseError,
+    InterfaceError,
+    OperationalError,
+    connections,
+    router,
+    transaction,
+)
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..models import BuildJob
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+FENCE_VIOLATION = "BQ001"  # what the triggers of the fence raise at a commit
 
 
 def alias() -> str:
@@ -23,3 +43,37 @@ def connection() -> BaseDatabaseWrapper:
 def atomic() -> AbstractContextManager[None]:
     """Open a transaction (or a savepoint inside one) on it."""
     return transaction.atomic(using=alias())
+
+
+@contextmanager
+def through(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
+    """Have the engine use this connection for a while, in this thread."""
+    usual = connection()
+    connections[alias()] = wrapper
+    try:
+        yield
+    finally:
+        connections[alias()] = usual
+
+
+def is_fence_violation(error: DatabaseError) -> bool:
+    """Tell whether the database refused a write because its lease is gone."""
+    return getattr(error.__cause__, "sqlstate", None) == FENCE_VIOLATION
+
+
+def keep_trying(function: Callable[[], T], *, until: float, what: str) -> T:
+    """Call a function that may be repeated until the database takes it.
+
+    Only a lost connection is tried again, and only until the monotonic moment.
+    """
+    pause = 0.05
+    while True:
+        try:
+            return function()
+        except (OperationalError, InterfaceError) as error:
+            if time.monotonic() > until:
+                raise
+            logger.warning("%s failed, trying again: %s", what, error)
+            connection().close()
+            time.sleep(pause)
+            pause = min(pause * 2, 2.0)

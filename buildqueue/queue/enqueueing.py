@@ -9,22 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 from django.db import IntegrityError
-from django.db.models import CharField
+from django.db.models import CharField, Q
 from django.db.models.functions import Now
 from pydantic import BaseModel
 
 from .. import conf, signals, states
-from ..exceptions import DuplicateJob, InvalidOption
+from ..exceptions import DuplicateJob, InvalidOption, InvalidTransition, Refused
 from ..models import BuildJob
-from ..states import JobStatus
+from ..states import UNCLAIMED, JobStatus
 from . import database, handlers, logs, transitions, wakeups
+from .limits import Limits
 from .outcomes import Actor
 
 RANGES: Final = {"priority": (-100, 100), "max_attempts": (1, 2**31 - 1)}
+TRIES: Final = 5  # holders of a dedupe key that end while one looks
+OnDuplicate: TypeAlias = Literal["reject", "return", "replace"]
+
+# Bounded, so that a circle made by raw SQL ends, too.
+GENERATIONS: Final = """
+WITH RECURSIVE line AS (
+    SELECT parent_id, 1 AS generation FROM buildqueue_buildjob WHERE id = %s
+    UNION ALL
+    SELECT job.parent_id, line.generation + 1
+    FROM line JOIN buildqueue_buildjob AS job ON job.id = line.parent_id
+    WHERE line.generation < %s
+)
+SELECT max(generation) FROM line
+"""
 TEXTS: Final = ("queue", "owner_id", "serial_key", "dedupe_key", "requires")
 
 
@@ -36,18 +51,23 @@ def enqueue(
     priority: int = 0,
     due_at: datetime | None = None,
     max_attempts: int | None = None,
+    limits: Limits | None = None,
     serial_key: str | None = None,
     dedupe_key: str | None = None,
+    on_duplicate: OnDuplicate = "reject",
     requires: str | None = None,
     agent_id: UUID | None = None,
     connector_id: UUID | None = None,
+    parent: BuildJob | None = None,
     actor: Actor | None = None,
 ) -> BuildJob:
     """Insert a job of the payload's kind and return it.
 
     UnknownKind or InvalidPayload when no worker could run it; InvalidOption when one of
-    the others is out of its range; DuplicateJob when an open job holds the dedupe key.
-    The caller's transaction stays usable.
+    the others is out of its range. While an open job holds the dedupe key: `reject`
+    raises DuplicateJob, `return` returns that job, `replace` cancels it if it has not
+    begun to run, else raises. Refused with `child_depth` when the parent has too many
+    ancestors. The caller's transaction stays usable.
     """
     stored = (
         payload.model_dump(mode="json")
@@ -58,6 +78,8 @@ def enqueue(
     known.parse(stored)
     if max_attempts is None:
         max_attempts = known.max_attempts or conf.get().max_attempts
+    if parent is not None:
+        _check_depth(parent)
     job = BuildJob(
         payload=stored,
         queue=known.queue if queue is None else queue,
@@ -66,28 +88,89 @@ def enqueue(
         due_at=due_at or Now(),
         owner_id=owner_id,
         max_attempts=max_attempts,
+        limits=limits.stored() if limits else None,
         serial_key=serial_key,
         dedupe_key=dedupe_key,
         requires=requires,
         agent_id=agent_id,
         connector_id=connector_id,
+        parent=parent,
     )
     if faults := dict(_faults(job)):
         raise InvalidOption(faults)
-    with database.atomic():
-        _insert(job)
-        change = transitions.Change(
-            transition=states.ENQUEUE,
-            target=JobStatus(job.status),
-            actor=actor or Actor(label="owner" if owner_id else "host", id=owner_id),
-        )
-        transitions.record(job, states.ENQUEUE.name, change=change)
+    actor = actor or Actor(label="owner" if owner_id else "host", id=owner_id)
+    held_by = _insert(job, on_duplicate, actor)
+    return job if held_by is None else held_by
+
+
+def _insert(job: BuildJob, on_duplicate: OnDuplicate, actor: Actor) -> BuildJob | None:
+    """Insert the job; or return the open one that holds its key and is to be returned."""
+    for _ in range(TRIES):
+        try:
+            with database.atomic():
+                job.save(using=database.alias(), force_insert=True)
+                job.refresh_from_db(using=database.alias())
+                _tell(job, actor)
+        except IntegrityError as error:
+            if not job.dedupe_key or "build_jobs_one_open_per_key" not in str(error):
+                raise
+        else:
+            return None
+        held = _holder_of(job.dedupe_key)
+        if held is None:
+            continue  # it has ended meanwhile
+        if on_duplicate == "return":
+            return held
+        if on_duplicate == "reject" or not _replaced(held, actor):
+            raise DuplicateJob(job.dedupe_key, held.pk)
+    raise DuplicateJob(job.dedupe_key or "", None)
+
+
+def _holder_of(dedupe_key: str) -> BuildJob | None:
+    jobs = BuildJob.objects.using(database.alias())
+    return jobs.filter(dedupe_key=dedupe_key, completed_at__isnull=True).first()
+
+
+def _replaced(held: BuildJob, actor: Actor) -> bool:
+    """Cancel the job that holds the key, unless it has begun to run."""
+    why = "replaced by a newer job with the same dedupe key"
+    change = transitions.Change(
+        transition=states.CANCEL,
+        target=JobStatus.CANCELLED,
+        actor=actor,
+        reason=why,
+        values={"error_code": "replaced", "error_msg": why},
+    )
+    try:
+        transitions.apply(held.pk, change, guard=Q(status__in=sorted(UNCLAIMED)))
+    except InvalidTransition:
+        return False
+    return True
+
+
+def _tell(job: BuildJob, actor: Actor) -> None:
+    change = transitions.Change(
+        transition=states.ENQUEUE, target=JobStatus(job.status), actor=actor
+    )
+    transitions.record(job, states.ENQUEUE.name, change=change)
     if job.status == JobStatus.SCHEDULED:
         wakeups.tell_later()
     else:
         wakeups.wake(job.queue)
     signals.job_enqueued_after_commit(job, using=database.alias())
-    return job
+
+
+def _check_depth(parent: BuildJob) -> None:
+    most = conf.get().child_depth
+    with database.connection().cursor() as cursor:
+        cursor.execute(GENERATIONS, [parent.pk, most])
+        generations = cursor.fetchone()[0]
+    if generations >= most:
+        raise Refused(
+            "child_depth",
+            f"The job would be generation {generations + 1} of children; "
+            f"BUILDQUEUE['CHILD_DEPTH'] allows {most}.",
+        )
 
 
 def _faults(job: BuildJob) -> Iterator[tuple[str, str]]:
@@ -109,17 +192,3 @@ def _faults(job: BuildJob) -> Iterator[tuple[str, str]]:
             yield name, f"must have {most} characters at most, not {len(text)}"
         elif text != logs.storable(text):
             yield name, "must not contain NUL or half a surrogate pair"
-
-
-def _insert(job: BuildJob) -> None:
-    try:
-        with database.atomic():
-            job.save(using=database.alias(), force_insert=True)
-    except IntegrityError as error:
-        if job.dedupe_key and "build_jobs_one_open_per_key" in str(error):
-            jobs = BuildJob.objects.using(database.alias())
-            held = jobs.filter(dedupe_key=job.dedupe_key, completed_at__isnull=True)
-            found = held.values_list("pk", flat=True).first()
-            raise DuplicateJob(job.dedupe_key, found) from None
-        raise
-    job.refresh_from_db(using=database.alias())

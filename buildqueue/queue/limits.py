@@ -47,13 +47,12 @@ class Limits:
         if not isinstance(stored, dict):
             return cls()
         names = {field.name for field in fields(cls)}
-        return cls(
-            **{
-                name: value
-                for name, value in stored.items()
-                if name in names and isinstance(value, int | float) and value > 0
-            }
-        )
+        known: dict[str, Any] = {
+            name: value
+            for name, value in stored.items()
+            if name in names and isinstance(value, int | float) and value > 0
+        }
+        return cls(**known)
 
 
 UNLIMITED = Limits()

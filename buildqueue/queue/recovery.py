@@ -17,14 +17,17 @@ from uuid import UUID
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from .. import states
-from ..exceptions import InvalidTransition
+from ..exceptions import InvalidTransition, LostLeaseError
 from ..models import BuildJob, JobEvent, JobRun
 from ..models.expressions import ClockTimestamp
 from ..states import EventKind, JobStatus, RunOutcome
-from . import database, leases, transitions, wakeups
+from . import actions, database, handlers, leases, transitions, wakeups
 from .outcomes import SYSTEM, Actor, Cause
+from .transitions import families, waits
 
 logger = logging.getLogger(__name__)
+
+FREE_CLAIMS = 10  # that may end before the start, beside those that are accounted for
 
 LEASE_OVER = Cause(
     outcome=RunOutcome.LOST,
@@ -56,8 +59,13 @@ def run_values(cause: Cause) -> dict[str, Any]:
 def rescue_change(
     job: BuildJob, cause: Cause, *, actor: Actor = SYSTEM
 ) -> transitions.Change:
-    """Return the change for a job whose run died: again, or failed at the allowance."""
-    spent = job.failures + job.crashes + 1 >= job.max_attempts
+    """Return the change for a job whose run died: again, or failed at the allowance.
+
+    Failed at once if its kind is not to run again by itself.
+    """
+    known = handlers.hooks_of(job.kind)
+    once = known is not None and not known.again_after_death
+    spent = once or job.failures + job.crashes + 1 >= job.max_attempts
     change = transitions.Change(
         transition=states.RESCUE,
         target=JobStatus.FAILED if spent else JobStatus.PENDING,
@@ -73,6 +81,9 @@ def rescue_change(
         "error_code": "max_attempts_exhausted",
         "error_msg": f"max attempts exceeded: {cause.message}",
     }
+    if once:
+        again = "a person must decide whether it runs again"
+        ended = {"error_code": cause.code, "error_msg": f"{cause.message}; {again}"}
     return replace(change, values=change.values | ended)
 
 
@@ -101,17 +112,46 @@ def rescue(jobs: Iterable[BuildJob], cause: Cause) -> int:
     return rescued
 
 
-def rescue_slot(slot: UUID, cause: Cause) -> int:
+def rescue_slot(slot: UUID, cause: Cause, *, started: UUID | None) -> int:
     """Rescue what a dead slot held, and close its runs that were revoked before.
+
+    Only the run that was told to start is charged with the death; what was claimed and
+    not started goes back free, unless it seems to be what kills: a payload that ends
+    its process while it is read would otherwise be claimed for ever. Hence the 10
+    claims that nothing accounts for; a job that has snoozed or waited as often pays for
+    such a death, once, which is the smaller evil.
 
     Called once the process tree is gone and the incarnation's session lock is free: a
     claim can commit after its process was reaped.
     """
     jobs = BuildJob.objects.using(database.alias())
     held = list(jobs.filter(slot=slot, status=JobStatus.IN_PROGRESS))
-    rescued = rescue(held, cause)
+    charged = [job for job in held if job.lease_id == started or _suspect(job)]
+    rescued = rescue(charged, cause)
+    rescued += sum(_give_back(job, cause) for job in held if job not in charged)
     end_revoked_runs(runs_of_slot(slot), cause)
     return rescued
+
+
+def _suspect(job: BuildJob) -> bool:
+    return job.attempt > job.failures + job.crashes + FREE_CLAIMS
+
+
+def _give_back(job: BuildJob, cause: Cause) -> bool:
+    """Hand back a job that was claimed and not started; nothing is counted."""
+    change = transitions.Change(
+        transition=states.HAND_BACK,
+        target=JobStatus.PENDING,
+        actor=SYSTEM,
+        reason=f"not started: {cause.message}",
+        run=run_values(cause) | {"outcome": RunOutcome.RELEASED},
+        detail={"code": cause.code},
+    )
+    try:
+        transitions.apply(job.pk, change, fence=job.lease_id)
+    except LostLeaseError:
+        return False
+    return True
 
 
 def runs_of_slot(slot: UUID) -> QuerySet[JobRun]:
@@ -191,3 +231,15 @@ def retry_hooks(limit: int = 100) -> int:
     # At random: hooks that fail for ever must not keep the others from their turn.
     waiting = list(jobs.order_by("?").values_list("pk", flat=True)[:limit])
     return sum(transitions.retry_final_hook(job_id) for job_id in waiting)
+
+
+def repair_pairs(limit: int = 100) -> int:
+    """Make whole what a crash has left half made; return how many there were.
+
+    Waits that are over and were not woken, children of parents that did not end done,
+    effects under way whose run is gone, reviews that nobody made in time.
+    """
+    woken = [job_id for job_id in waits.over(limit) if transitions.settle(job_id)]
+    orphans = families.open_children_of_ended(limit)
+    cancelled = sum(families.cancel_child(child) for child in orphans)
+    return len(woken) + cancelled + actions.sweep(limit) + actions.expire_old(limit)

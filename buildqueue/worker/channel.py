@@ -33,12 +33,13 @@ class Channel:
         """Return the descriptor, for a selector."""
         return self._sock.fileno()
 
-    def send(self, **message: Any) -> None:
-        """Send one message; a reader that is gone is noticed when reading, not here."""
+    def send(self, **message: Any) -> bool:
+        """Send one message; false when the reader is gone, as reading will tell, too."""
         try:
             self._sock.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
-            return
+            return False
+        return True
 
     def receive(self) -> list[Message]:
         """Wait for bytes; return the whole messages among all received so far."""

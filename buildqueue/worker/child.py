@@ -25,6 +25,12 @@ HANDED_BACK = Cause(
     outcome=RunOutcome.RELEASED, code="stopped", message="the worker stopped"
 )
 
+CROSSED = {
+    "out_of_memory": "it took more memory than it may, or than there is",
+    "cpu_limit": "it used more processor time than it may",
+    "process_limit": "it had more processes and threads at once than it may",
+}
+
 NO_DATABASE = 75  # EX_TEMPFAIL: a slot that cannot claim leaves; nothing was started
 SLOW_GUARDIAN = 10.0  # after the grace: then the guardian itself is killed
 
@@ -48,6 +54,8 @@ class CurrentRun:
     kind: str
     attempt: int
     time_limit: float | None
+    soft_limit: float | None
+    watched: Message | None  # what its guardian measures
     claimed_at: float  # before the claim was sent, by the clock that counts sleep
 
 
@@ -62,9 +70,12 @@ class Child:
     incarnation: UUID = field(default_factory=uuid4)
     state: SlotState = SlotState.STARTING
     started: bool = False  # it was ready once
+    locked: bool = False  # a session lock shows that it cannot commit any more
     guardian: int | None = None
     pid: int | None = None
     run: CurrentRun | None = None
+    going: UUID | None = None  # the run that was told to go: its death counts
+    soft_at: float | None = None  # the soft time limit, monotonic
     run_ends_at: float | None = None  # the time limit, monotonic
     gone_by: float | None = None  # told to end: when its guardian counts as hung
     wanted_end: Cause | None = None  # why the supervisor ends it, if it does
@@ -78,20 +89,56 @@ class Child:
             kind=message["kind"],
             attempt=message["attempt"],
             time_limit=message["time_limit"],
+            soft_limit=message["soft_limit"],
+            watched=message["watched"],
             claimed_at=message["claimed_at"],
         )
-        self.run = run
-        limit = run.time_limit
-        self.run_ends_at = None if limit is None else time.monotonic() + limit
+        self.run, now = run, time.monotonic()
+        self.soft_at = None if run.soft_limit is None else now + run.soft_limit
+        self.run_ends_at = None if run.time_limit is None else now + run.time_limit
         return run
 
+    def go(self, until: float) -> None:
+        """Have the run begin under a lease; it has not if the slot is dead by now."""
+        assert self.run is not None
+        # First the guardian: what kills the slot in its first moment is measured, too.
+        self.watch.send(until=until, watched=self.run.watched)
+        if self.control.send(go=True):
+            self.going = self.run.lease
+
+    def end_run(self) -> None:
+        """Note that the run was reported."""
+        self.run = self.going = self.soft_at = self.run_ends_at = None
+
+    def moments(self) -> list[float]:
+        """Return when a limit in time is reached."""
+        return [m for m in (self.soft_at, self.run_ends_at) if m is not None]
+
+    def keep_time(self, now: float, grace: float) -> None:
+        """Hold the run to its limits in time."""
+        if self.soft_at is not None and now >= self.soft_at:
+            self.soft_at = None
+            self.watch.send(soft=True)
+        if self.run_ends_at is not None and now >= self.run_ends_at:
+            assert self.run is not None
+            message = f"it ran longer than its limit of {self.run.time_limit:g} s"
+            outcome = RunOutcome.TIMED_OUT
+            cause = Cause(outcome=outcome, code="timed_out", message=message)
+            self.end_tree(cause, grace)
+
     def end_tree(self, cause: Cause, grace: float) -> None:
-        """Have the guardian end the process and all that it started."""
-        if self.wanted_end is not None:
+        """Have the guardian end the process and all that it started.
+
+        A later order does not change why, and may only shorten the grace: who is being
+        stopped for its time is gone at once when a person takes its job.
+        """
+        gone_by = time.monotonic() + grace + SLOW_GUARDIAN
+        told = self.wanted_end is not None
+        if told and (self.gone_by is None or gone_by >= self.gone_by):
             return
-        self.state, self.wanted_end = SlotState.ENDING, cause
-        self.run_ends_at = None
-        self.gone_by = time.monotonic() + grace + SLOW_GUARDIAN
+        self.state, self.gone_by = SlotState.ENDING, gone_by
+        self.wanted_end = self.wanted_end or cause
+        self.soft_at = self.run_ends_at = None
         self.watch.send(end=grace)
 
 
@@ -139,6 +186,8 @@ def cause_of(report: Message | None, wanted: Cause | None) -> Cause:
         code, message = "exited", f"its process exited with code {number}"
     if wanted is not None:
         outcome, code, message = RunOutcome(wanted.outcome), wanted.code, wanted.message
+    elif crossed := told.get("crossed"):
+        code, message = crossed, CROSSED[crossed]
     elif told.get("overran"):
         outcome, code = RunOutcome.LOST, "lease_over"
         message = "its lease ran out before it was renewed"

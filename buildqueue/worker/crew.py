@@ -19,10 +19,12 @@ from uuid import UUID
 
 from .. import conf
 from ..queue.outcomes import Cause
+from .cgroups import Group
 from .channel import Channel, Message
-from .child import NO_DATABASE, Child, Ends, SlotState, cause_of
+from .child import NO_DATABASE, Child, CurrentRun, Ends, SlotState, cause_of
 from .logpump import LogPump
 from .nursery import Nursery
+from .outages import jittered
 
 logger = logging.getLogger("buildqueue.worker")
 
@@ -49,6 +51,7 @@ class Crew:
         self._unclear: list[Child] = []  # their guardian died: who is left?
         self._restart_at: dict[int, float] = {}  # number -> when
         self._pauses: dict[int, float] = {}
+        self._hindered = False
         self.gone: Gone = lambda child, cause: None
 
     @property
@@ -80,6 +83,10 @@ class Crew:
         for channel in (child.control, child.watch):
             self._selector.register(channel, selectors.EVENT_READ, (child, channel))
 
+    def learn(self, **facts: Any) -> None:
+        """Have the children that are made from now on told this, too."""
+        self._order = self._order | facts
+
     def ready(self, child: Child) -> None:
         """Note that a child has come up."""
         child.started = True
@@ -89,6 +96,15 @@ class Crew:
     def well(self, child: Child) -> None:
         """Note that a child does what it is for: the next one may come at once."""
         self._pauses.pop(child.number, None)
+
+    def begin_run(self, child: Child, message: Message) -> CurrentRun:
+        """Take in what a slot tells of a run that waits for its "go"."""
+        self.well(child)
+        if message["hindrance"] and not self._hindered:
+            self._hindered = True
+            why = message["hindrance"]
+            logger.warning("limits are measured, not set: no control group (%s)", why)
+        return child.begin_run(message)
 
     def let_go(self, child: Child) -> None:
         """Have an idle slot end in good order."""
@@ -118,6 +134,9 @@ class Crew:
         del self._children[child.incarnation]
         cause = cause_of(child.report, child.wanted_end)
         self.gone(child, cause)
+        if child.run is not None and child.run.watched is not None:
+            # Left by a guardian that was killed, or was never told.
+            Group(**child.run.watched["group"]).remove()
         self._pump.detach(child.incarnation)
         for channel in (child.control, child.watch):
             self.lost_sight(channel)
@@ -130,8 +149,10 @@ class Crew:
         if unwell or child.role == "duties":
             pause = min(self._pauses.get(child.number, FIRST_PAUSE), LONGEST_PAUSE)
             self._pauses[child.number] = pause * 2
-            told = (child.role, child.number, cause.message, pause)
-            logger.warning("%s %s: %s; another one in %s s", *told)
+            pause = jittered(pause)
+            if cause.exit_code != NO_DATABASE:  # that is told once for all of them
+                told = (child.role, child.number, cause.message, pause)
+                logger.warning("%s %s: %s; another one in %.1f s", *told)
         self._restart_at[child.number] = time.monotonic() + pause
 
     def forget_restarts(self) -> None:

@@ -2,9 +2,10 @@
 
 A child of the supervisor, replaced when it dies: rescue and maintenance run final hooks,
 which are the host's code, and a supervisor runs none. Requests come from the supervisor
-(a slot or another worker died, a stop hands jobs back); the rest is done on a tick, the
-host's own duties in a thread, so that a slow one keeps no rescue waiting. Workers may do
-the same at the same time: each change is guarded, one of them wins.
+(a slot or another worker died, a stop hands jobs back); the rest is done on a tick,
+retention, notices and the host's own duties in threads, so that a slow one keeps no
+rescue waiting. Workers may do the same at the same time: each change is guarded, one of
+them wins.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import select
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
@@ -28,16 +31,20 @@ from django.utils.module_loading import import_string
 from .. import conf
 from ..exceptions import LostLeaseError
 from ..models import BuildJob, Worker
-from ..queue import database, recovery, transitions, wakeups
+from ..queue import database, recovery, retention, transitions, wakeups
 from ..queue.outcomes import Cause
 from ..states import JobStatus, RunOutcome, WorkerStatus
 from . import locks, runner, telling
 from .channel import Channel, Message
+from .outages import Outages
+from .postman import Postman
 from .template import Order
 
 logger = logging.getLogger(__name__)
 
 LOCK_SPACE = 0x6271  # first half of the two-part advisory locks of duties
+LOCK_NOT_AVAILABLE = "55P03"
+AGAIN_SECONDS = 2.0  # a claim without a session lock may commit after its slot's death
 ALIVE = [WorkerStatus.RUNNING, WorkerStatus.DRAINING]
 
 
@@ -53,40 +60,59 @@ def serve(order: Order, control: Channel) -> None:
     """Serve requests and ticks until the supervisor is gone. Never returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     telling.log_to_stderr()
-    ticks = _ticks() if order["periodic"] else []
-    if order["periodic"] and (hosts := _host_ticks()):
-        threading.Thread(target=_keep, args=[hosts], daemon=True).start()
+    locks.steady_here()
+    outages = Outages(lambda trouble: control.send(trouble=trouble))
+    ticks = []
+    if order["periodic"]:
+        postman = Postman(outages)
+        postman.start()
+        ticks = _ticks(postman)
+        slow = [_slow_tick(), *_host_ticks()]
+        threading.Thread(target=_keep, args=[slow, outages], daemon=True).start()
     control.send(ready=True)
+    again: deque[tuple[float, Message]] = deque()  # by the moment
     while not control.closed:
         now = time.monotonic()
-        wait = max(0.0, min((tick.due for tick in ticks), default=now + 3600) - now)
+        moments = [*(tick.due for tick in ticks), *(moment for moment, _ in again)]
+        wait = max(0.0, min(moments, default=now + 3600) - now)
         if select.select([control], [], [], wait)[0]:
             for request in control.receive():
-                _serve_request(control, request)
-        _do_due(ticks)
+                _serve_request(control, request, outages)
+                if request.get("locked") is False:
+                    again.append((time.monotonic() + AGAIN_SECONDS, request))
+        while again and time.monotonic() >= again[0][0]:
+            _serve_request(control, again.popleft()[1], outages)
+        _do_due(ticks, outages)
     os._exit(0)
 
 
-def _do_due(ticks: list[_Tick]) -> None:
+def _do_due(ticks: list[_Tick], outages: Outages) -> None:
     for tick in ticks:
         if time.monotonic() >= tick.due:
             tick.due = time.monotonic() + tick.seconds
-            _guarded(tick)
+            _guarded(tick, outages)
 
 
-def _keep(ticks: list[_Tick]) -> None:
+def _keep(ticks: list[_Tick], outages: Outages) -> None:
+    locks.steady_here()
     while True:
-        _do_due(ticks)
+        _do_due(ticks, outages)
         time.sleep(max(0.0, min(tick.due for tick in ticks) - time.monotonic()))
 
 
-def _ticks() -> list[_Tick]:
+def _ticks(postman: Postman) -> list[_Tick]:
     now = conf.get()
     return [
-        _Tick(now.rescue_seconds, _rescue),
+        _Tick(now.rescue_seconds, partial(_rescue, postman)),
         _Tick(now.maintenance_seconds, _retry_hooks, lock=1),
+        _Tick(now.maintenance_seconds, recovery.repair_pairs, lock=3),
         _Tick(now.maintenance_seconds, _mark_silent_workers),
     ]
+
+
+def _slow_tick() -> _Tick:
+    """Return the duty of ours that may take long: beside the host's, not the rescue's."""
+    return _Tick(conf.get().maintenance_seconds, retention.prune, lock=2)
 
 
 def _host_ticks() -> list[_Tick]:
@@ -100,45 +126,41 @@ def _host_ticks() -> list[_Tick]:
     return ticks
 
 
-def _guarded(tick: _Tick) -> None:
+def _guarded(tick: _Tick, outages: Outages) -> None:
     """Run one duty; a failing one is told and does not stop the others."""
     try:
+        locks.drop_severed()
         if tick.lock is None:
             tick.duty()
         else:
             _alone(tick.lock, tick.duty)
-    except (DatabaseError, InterfaceError) as error:
-        logger.warning("duty failed, tried again later: %s", error)
+        outages.well("maintenance")
+    except (OperationalError, InterfaceError) as error:
+        outages.failed("maintenance", error)
         database.connection().close()
     except Exception:  # a duty of the host's: told, and tried again at the next tick
         logger.exception("duty failed, tried again later")
+        database.connection().close()
 
 
 def _alone(lock: int, duty: Callable[[], object]) -> None:
-    """Run a duty unless another worker does; a lost session gives the lock back."""
-    with database.connection().cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [LOCK_SPACE, lock])
-        if not cursor.fetchone()[0]:
-            return
-    try:
-        duty()
-    finally:
-        with database.connection().cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [LOCK_SPACE, lock])
+    """Run a duty unless another worker does."""
+    with locks.guarding(LOCK_SPACE, lock) as alone:
+        if alone:
+            duty()
 
 
-def _serve_request(control: Channel, request: Message) -> None:
+def _serve_request(control: Channel, request: Message, outages: Outages) -> None:
     """Serve a request until it is done: nobody else would."""
-    pause = 0.05
     while True:
         try:
+            locks.drop_severed()
             done = _do(request)
+            outages.well("rescue")
             break
-        except (DatabaseError, InterfaceError) as error:
-            logger.warning("request failed, trying again: %s", error)
+        except (OperationalError, InterfaceError) as error:
             database.connection().close()
-            time.sleep(pause)
-            pause = min(pause * 2, 2.0)
+            time.sleep(outages.failed("rescue", error))
         except Exception:  # a fault of ours must not keep the other requests waiting
             logger.exception("request given up; the end of the leases will do it")
             done = 0
@@ -152,11 +174,13 @@ def _do(request: Message) -> int:
     if request["do"] == "rescue_worker":
         return bury_worker(UUID(request["worker"]))
     slot = UUID(request["slot"])
-    _wait_for_lock(slot)
+    if request["locked"]:
+        _wait_for_lock(slot)
     cause = Cause(**request["cause"])
     if request["do"] == "hand_back":
         return hand_back(slot, replace(cause, outcome=RunOutcome.RELEASED))
-    return recovery.rescue_slot(slot, cause)
+    started = UUID(request["started"]) if request["started"] else None
+    return recovery.rescue_slot(slot, cause, started=started)
 
 
 def _wait_for_lock(slot: UUID) -> None:
@@ -165,6 +189,8 @@ def _wait_for_lock(slot: UUID) -> None:
     try:
         locks.wait_until_free(session, slot, seconds=30)
     except OperationalError as error:
+        if getattr(error.__cause__, "sqlstate", None) != LOCK_NOT_AVAILABLE:
+            raise
         logger.warning("the session of slot %s is still there: %s", slot, error)
     finally:
         session.close()
@@ -205,15 +231,20 @@ SELECT EXISTS (SELECT 1 FROM buildqueue_buildjob
     OR EXISTS (SELECT 1 FROM buildqueue_jobrun
                WHERE ended_at IS NULL AND expires_at < now())
     OR EXISTS (SELECT 1 FROM buildqueue_buildjob
-               WHERE status = 'scheduled' AND due_at < now())
+               WHERE status = 'scheduled' AND due_at < now()),
+       EXISTS (SELECT 1 FROM buildqueue_notice
+               WHERE status = 'pending' AND due_at < now())
 """
 
 
-def _rescue() -> None:
+def _rescue(postman: Postman) -> None:
     with database.connection().cursor() as cursor:
         cursor.execute(ANYTHING)
-        if not cursor.fetchone()[0]:
-            return
+        anything, notices = cursor.fetchone()
+    if notices:
+        postman.tell()
+    if not anything:
+        return
     recovery.rescue_expired()
     for queue in transitions.promote_due():
         wakeups.wake(queue)

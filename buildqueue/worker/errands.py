@@ -23,7 +23,7 @@ class Errands:
     def __bool__(self) -> bool:
         return bool(self._open)
 
-    def ask(self, **request: str | dict[str, object]) -> None:
+    def ask(self, **request: str | bool | dict[str, object] | None) -> None:
         """Ask for something, now or as soon as there are duties."""
         name = uuid4()
         self._open[name] = {**request, "id": str(name)}

@@ -10,7 +10,6 @@ not report, was taken away: `lost` is posted and the process ends.
 
 from __future__ import annotations
 
-import logging
 import threading
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,10 +19,9 @@ from django.db import DatabaseError, InterfaceError, connections
 
 from .. import conf
 from ..queue import database, leases
-from . import linux
+from . import linux, locks
 from .inbox import Inbox
-
-logger = logging.getLogger(__name__)
+from .outages import Outages
 
 LOST = """
 SELECT lease FROM unnest(%s::uuid[]) AS lease
@@ -44,9 +42,9 @@ class _Hold:
 class Heartbeat(threading.Thread):
     """Renews the leases that it is told to hold."""
 
-    def __init__(self, inbox: Inbox) -> None:
+    def __init__(self, inbox: Inbox, outages: Outages) -> None:
         super().__init__(name="heartbeat", daemon=True)
-        self._inbox = inbox
+        self._inbox, self._outages = inbox, outages
         self._lock = threading.Lock()
         self._holds: dict[UUID, _Hold] = {}
         self._wake = threading.Event()
@@ -73,20 +71,29 @@ class Heartbeat(threading.Thread):
 
     def run(self) -> None:
         """Renew and look, once a second while anything is held."""
+        locks.steady_here()
+        pause = 1.0
         while not self._stopping:
-            self._wake.wait(1.0)
+            self._wake.wait(pause)
             self._wake.clear()
-            with self._lock:
-                holds = dict(self._holds)
-            if not holds:
-                continue
-            try:
+            pause = self._beat()
+        connections[database.alias()].close()
+
+    def _beat(self) -> float:
+        """Renew what is due and look for what is lost; return the pause until the next."""
+        with self._lock:
+            holds = dict(self._holds)
+        try:
+            if holds:
+                locks.drop_severed()
                 self._renew(holds)
                 self._find_lost(holds)
-            except (DatabaseError, InterfaceError) as error:
-                logger.warning("leases not renewed, trying again: %s", error)
-                connections[database.alias()].close()
-        connections[database.alias()].close()
+        except (DatabaseError, InterfaceError) as error:
+            connections[database.alias()].close()
+            pause = self._outages.failed("renewal of leases", error)
+            return min(pause, conf.get().renewal_seconds / 4)
+        self._outages.well("renewal of leases")
+        return 1.0
 
     def _renew(self, holds: dict[UUID, _Hold]) -> None:
         begun = linux.boottime()

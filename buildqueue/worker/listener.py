@@ -26,6 +26,7 @@ from ..queue import wakeups
 from . import locks
 from .inbox import Inbox
 from .options import WorkerOptions
+from .outages import Outages
 from .registration import Beat
 
 logger = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ SELECT
 """
 
 SHORTEST = 0.05  # between two looks, however many messages come
-RETRY = 1.0  # after a lost connection, and while an old session still has our lock
+RETRY = 1.0  # while an old session still has our lock
 
 
 @dataclass(slots=True)
@@ -97,15 +98,21 @@ class Watch:
 
 
 class Listener(threading.Thread):
-    """Posts `work` (maybe some), `revoked` (a lease was taken) and `dead` (a worker)."""
+    """Posts `work` (maybe some), `revoked` (a lease was taken) and `dead` (a worker).
 
-    def __init__(self, inbox: Inbox, worker: UUID, options: WorkerOptions) -> None:
+    And `direct` with each connection: whether its session is its own.
+    """
+
+    def __init__(
+        self, inbox: Inbox, worker: UUID, options: WorkerOptions, outages: Outages
+    ) -> None:
         super().__init__(name="listener", daemon=True)
         self.beat = Beat()
-        self._inbox, self._worker = inbox, worker
+        self._inbox, self._worker, self._outages = inbox, worker, outages
         self._queues, self._poll = options.queues, options.poll_seconds
         self._watches = options.duties
         self._watch = Watch()
+        self._direct: bool | None = None  # what the last probe found
         self._stopping = threading.Event()
         self._look_again = False  # a due time may be nearer than the one we know
 
@@ -126,20 +133,22 @@ class Listener(threading.Thread):
                 with closing(locks.own_connection()) as session:
                     self._serve(session)
             except (DatabaseError, InterfaceError, psycopg.Error) as error:
-                logger.warning("no connection for wake-ups, trying again: %s", error)
-                self._stopping.wait(RETRY)
+                self._stopping.wait(self._outages.failed("listener", error))
 
     def _serve(self, session: BaseDatabaseWrapper) -> None:
         direct = is_direct(session)
         if direct:
             with session.cursor() as cursor:
                 cursor.execute(f"LISTEN {wakeups.CHANNEL}")
-        else:
+        elif self._direct is not False:
             logger.warning("the database is behind a pooler: polling only")
+        self._direct = direct
+        self._inbox.post("direct", direct)
         locked = False
         while not self._stopping.is_set():
             locked = locked or (direct and locks.hold(session, self._worker))
             wait = self._look(session, direct)
+            self._outages.well("listener")
             if direct and not locked:
                 wait = min(wait, RETRY)
             self._wait(session, wait, direct)

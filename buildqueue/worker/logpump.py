@@ -30,6 +30,8 @@ from .. import conf
 from ..models import LogChunk
 from ..models.logs import MAX_CHUNK_BYTES
 from ..queue import database, logs
+from . import locks
+from .outages import Outages
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +71,8 @@ class _Pipe:
 class LogPump:
     """Reads the output of slots and stores it as their runs', once `threads` run."""
 
-    def __init__(self) -> None:
+    def __init__(self, outages: Outages | None = None) -> None:
+        self._outages = outages or Outages()
         self._lock = threading.RLock()
         self._selector = selectors.DefaultSelector()
         self._pipes: dict[int, _Pipe] = {}
@@ -246,19 +249,18 @@ class LogPump:
             subscriber(chunk)
 
     def _write(self) -> None:
-        pause = FLUSH_SECONDS / 4
+        locks.steady_here()
         while not self._stopping:
             self._something.wait()
             self._something.clear()
             time.sleep(FLUSH_SECONDS / 4)  # let a few more chunks come along
             try:
+                locks.drop_severed()
                 self._write_waiting()
-                pause = FLUSH_SECONDS / 4
+                self._outages.well("log")
             except (DatabaseError, InterfaceError) as error:
-                logger.warning("log not stored yet, kept: %s", error)
                 connections[database.alias()].close()
-                time.sleep(pause)
-                pause = min(pause * 2, 2.0)
+                time.sleep(self._outages.failed("log", error))
                 self._something.set()
         connections[database.alias()].close()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from django.utils.module_loading import import_string
 
@@ -21,6 +23,7 @@ class WorkerOptions:
     duties: bool = True
     drain_seconds: float | None = 110.0
     show_output: bool = False
+    ready_file: Path | None = None
 
     def faults(self) -> list[str]:
         """Return what is wrong with the choices, a sentence each."""
@@ -35,8 +38,15 @@ class WorkerOptions:
             "--drain must be 0 or more, or none.": (
                 self.drain_seconds is not None and not self.drain_seconds >= 0
             ),
+            "--ready-file must be in a folder that can be written to.": (
+                self.ready_file is not None and not _can_be_made(self.ready_file)
+            ),
         }
         return [sentence for sentence, holds in wrong.items() if holds]
+
+
+def _can_be_made(path: Path) -> bool:
+    return not path.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)
 
 
 def capabilities() -> list[str]:

@@ -40,6 +40,26 @@ def check() -> None:
             f"PostgreSQL {version // 10000} is too old; buildqueue needs 15 or later."
         )
     _check_migrations(alias)
+    _check_direct()
+
+
+def _check_direct() -> None:
+    """See that the connection past the pooler leads to a database at all."""
+    named = conf.get().direct_database
+    if named is None:
+        return
+    if named not in connections:
+        raise CannotWork(
+            f"BUILDQUEUE['DIRECT_DATABASE'] is {named!r}, and DATABASES has no such "
+            "alias. Add it, with the address of PostgreSQL itself, or leave it out."
+        )
+    try:
+        connections[named].ensure_connection()
+    except DatabaseError as error:
+        raise CannotWork(
+            f"The database {named!r}, named as DIRECT_DATABASE, cannot be reached: "
+            f"{error}"
+        ) from error
 
 
 def _check_migrations(alias: str) -> None:

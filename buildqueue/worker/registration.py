@@ -10,25 +10,32 @@ import socket
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.db import InterfaceError, OperationalError
+
 from .. import __version__
 from ..models import Worker
 from ..models.expressions import ClockTimestamp
 from ..queue import database
 from ..states import WorkerStatus
 from .options import WorkerOptions
+from .preflight import CannotWork
 
 
 def register(options: WorkerOptions, able: list[str]) -> Worker:
-    """Make this worker's row."""
-    return Worker.objects.using(database.alias()).create(
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        queues=list(options.queues),
-        capabilities=able,
-        slots=options.slots,
-        version=__version__,
-        status=WorkerStatus.RUNNING,
-    )
+    """Make this worker's row; CannotWork when the database went away meanwhile."""
+    try:
+        return Worker.objects.using(database.alias()).create(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=list(options.queues),
+            capabilities=able,
+            slots=options.slots,
+            version=__version__,
+            status=WorkerStatus.RUNNING,
+        )
+    except (OperationalError, InterfaceError) as error:
+        told = f"The database was lost while the worker started: {error}"
+        raise CannotWork(told) from error
 
 
 def retire(worker: UUID) -> None:

@@ -10,24 +10,37 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, assert_never
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connections
+from django.db import DatabaseError, InterfaceError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F
 from django.db.models.functions import Now
 
 from .. import conf, states
 from ..exceptions import LostLeaseError, UnknownKind
 from ..models import BuildJob
-from ..queue import database, failures, handlers, recovery, transitions
+from ..queue import database, failures, handlers, questions, recovery, transitions
 from ..queue.context import Context
 from ..queue.limits import Limits
-from ..queue.outcomes import WORKER, Done, Fail, Outcome, Retry, Snooze
+from ..queue.outcomes import (
+    WORKER,
+    Cancel,
+    Done,
+    Fail,
+    Outcome,
+    Retry,
+    Snooze,
+    Wait,
+    WaitForApproval,
+    WaitForChildren,
+    WaitForInput,
+)
 from ..queue.transitions import Change
 from ..states import JobStatus, RunOutcome
-from . import locks, telling
+from . import limiting, locks, telling
 from .telling import Ending
 
 logger = logging.getLogger(__name__)
@@ -56,10 +69,13 @@ def needs_of(job: BuildJob) -> Needs:
     )
 
 
-def run(job: BuildJob) -> Ending:
-    """Run one claimed job, report how it ended, and return that in words."""
+def run(job: BuildJob, session: BaseDatabaseWrapper | None = None) -> Ending:
+    """Run one claimed job, report how it ended, and return that in words.
+
+    The session is a connection that the handler does not see.
+    """
     try:
-        outcome = _call(job)
+        outcome = _call(job, session)
     except LostLeaseError as lost:
         logger.warning("run stopped: %s", lost)
         _end_revoked(job)
@@ -80,14 +96,16 @@ def hand_back(job: BuildJob) -> Ending:
     return _report(job, hand_back_change({"outcome": RunOutcome.RELEASED}))
 
 
-def _call(job: BuildJob) -> Outcome:
+def _call(job: BuildJob, session: BaseDatabaseWrapper | None) -> Outcome:
     assert job.lease_id is not None
     _refresh_connections()
     try:
         known = handlers.get(job.kind)
         payload = known.parse(job.payload)
         assert known.function is not None
-        returned = known.function(Context(job=job, lease_id=job.lease_id), payload)
+        ctx = Context(job=job, lease_id=job.lease_id, session=session)
+        with limiting.handler_runs():
+            returned = known.function(ctx, payload)
         return _outcome(returned)
     except LostLeaseError:
         raise
@@ -104,7 +122,7 @@ def _call(job: BuildJob) -> Outcome:
 def _outcome(returned: object) -> Outcome:
     if returned is None:
         return Done()
-    if isinstance(returned, Done | Retry | Fail | Snooze):
+    if isinstance(returned, Outcome):
         return returned
     kind = type(returned).__name__
     return Fail(reason=f"the handler returned {kind}, no outcome", code="no_outcome")
@@ -135,25 +153,19 @@ def _report(job: BuildJob, change: Change) -> Ending:
     The lease is renewed meanwhile if the database is there, and its end is the end of
     this process.
     """
-    assert job.lease_id is not None
-    ends = time.monotonic() + 2 * conf.get().lease_seconds
-    pause = 0.05
-    while True:
-        try:
-            ended = transitions.apply(job.pk, change, fence=job.lease_id)
-            return telling.ending_of(ended, change)
-        except LostLeaseError as lost:
-            # Either a person or a rescuer took it, or an earlier try did commit.
-            logger.warning("report not taken: %s", lost)
-            _end_revoked(job)
-            return telling.TAKEN_AWAY
-        except (OperationalError, InterfaceError) as error:
-            if time.monotonic() > ends:
-                raise
-            logger.warning("report failed, trying again: %s", error)
-            database.connection().close()
-            time.sleep(pause)
-            pause = min(pause * 2, 2.0)
+
+    def apply() -> BuildJob:
+        return transitions.apply(job.pk, change, fence=job.lease_id)
+
+    until = time.monotonic() + 2 * conf.get().lease_seconds
+    try:
+        ended = database.keep_trying(apply, until=until, what="the report")
+    except LostLeaseError as lost:
+        # Either a person or a rescuer took it, or an earlier try did commit.
+        logger.warning("report not taken: %s", lost)
+        _end_revoked(job)
+        return telling.TAKEN_AWAY
+    return telling.ending_of(ended, change)
 
 
 def hand_back_change(run_ends: dict[str, Any]) -> Change:
@@ -194,8 +206,34 @@ def change_of(job: BuildJob, outcome: Outcome) -> Change:
             why = outcome.reason or None
             ended = {"outcome": RunOutcome.WAITING, "error_msg": why}
             return _change(states.SNOOZE, JobStatus.SCHEDULED, values, ended)
+        case Cancel():
+            values = {"error_code": "withdrawn", "error_msg": outcome.reason}
+            ended = {"outcome": RunOutcome.SUCCEEDED, "error_msg": outcome.reason}
+            return _change(states.WITHDRAW, JobStatus.CANCELLED, values, ended)
+        case WaitForInput() | WaitForApproval() | WaitForChildren():
+            return _wait(outcome)
         case _:
             assert_never(outcome)
+
+
+def _wait(outcome: Wait) -> Change:
+    """Wait for a person or for children: the slot is free meanwhile."""
+    match outcome:
+        case WaitForInput():
+            target = JobStatus.WAITING_INPUT
+            waits_for = questions.stored(outcome.question, outcome.fields)
+            why = outcome.question
+        case WaitForApproval():
+            target, waits_for = JobStatus.WAITING_APPROVAL, {"for": "approval"}
+            why = outcome.reason
+        case WaitForChildren():
+            target = JobStatus.WAITING_CHILDREN
+            waits_for = {"for": "children", "on_failure": outcome.on_failure}
+            why = ""
+        case _:
+            assert_never(outcome)
+    made = _change(states.WAIT, target, {}, {"outcome": RunOutcome.WAITING})
+    return replace(made, reason=why, waits_for=waits_for)
 
 
 def _failed(job: BuildJob, outcome: Retry) -> Change:

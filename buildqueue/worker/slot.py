@@ -1,11 +1,12 @@
 """What does a slot do? Claim a job, run it, report, and wait for the next order.
 
 It claims in a session of its own that holds a lock on its incarnation, so that whoever
-sees the lock free knows that no claim of this process can still commit. Handlers never
+sees the lock free knows that no claim of this process can still commit (not behind a
+pooler: there it has no lock, and says so). Handlers never
 see that session. Every claim is asked for by the supervisor; every run waits for the
 supervisor's "go", which means that its lease is watched and its output is known as this
 run's. If the process dies before the "go", the job was claimed and not started: it is
-rescued like any other.
+handed back, and counts nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from django.db import DatabaseError, InterfaceError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..models import BuildJob
-from ..queue import claiming, handlers
+from ..queue import claiming, database, handlers
 from ..queue.claiming import Scope
 from ..queue.transitions import Holder
-from . import linux, locks, runner
+from . import limiting, linux, locks, runner
 from .channel import Channel
 from .child import NO_DATABASE
 from .template import Order
@@ -37,9 +38,11 @@ def serve(order: Order, control: Channel) -> None:
     slot = UUID(order["slot"])
     try:
         session = locks.own_connection()
-        locks.hold(session, slot)
+        # Behind a pooler the session is not its own, and a lock would be left to others.
+        locked = order["direct"] and locks.hold(session, slot)
     except (DatabaseError, InterfaceError) as error:
-        _leave(NO_DATABASE, f"no connection to the database: {error}")
+        control.send(trouble=str(error))
+        _leave(NO_DATABASE)
     holder = Holder(
         worker=UUID(order["worker"]),
         slot=slot,
@@ -49,7 +52,7 @@ def serve(order: Order, control: Channel) -> None:
     scope = Scope(
         queues=tuple(order["queues"]), capabilities=tuple(order["capabilities"])
     )
-    control.send(ready=True)
+    control.send(ready=True, locked=locked)
     Slot(control, session, scope, holder).work(order["max_jobs"])
     _leave(0)
 
@@ -78,42 +81,60 @@ class Slot:
                 self._control.send(idle=True, stale=self._stale)
                 continue
             needs = runner.needs_of(job)
-            self._control.send(
-                started=str(job.lease_id),
-                job=str(job.pk),
-                kind=job.kind,
-                attempt=job.attempt,
-                time_limit=needs.limits.time_seconds,
-                services=needs.services,
-                claimed_at=claimed_at,
-            )
+            bounds = limiting.begin(needs.limits, self._holder.slot)
+            self._tell_of(job, needs, bounds, claimed_at)
             if (answer := self._control.next()) is None:
                 return
-            ending = runner.run(job) if answer["go"] else runner.hand_back(job)
+            ending = (
+                runner.run(job, self._session)
+                if answer["go"]
+                else runner.hand_back(job)
+            )
             done += 1
             _flush()
-            # What a run left running would write into the next one's log.
-            leaving = needs.isolated or done >= max_jobs or linux.has_children()
+            # What a run left running would write into the next one's log, and a bound
+            # that stays would be the next one's.
+            spent = done >= max_jobs or linux.has_children() or bounds.lasting
             self._control.send(
                 ended=str(job.lease_id),
-                leaving=leaving,
+                leaving=needs.isolated or spent,
                 how=ending.how,
                 level=ending.level,
             )
+
+    def _tell_of(
+        self,
+        job: BuildJob,
+        needs: runner.Needs,
+        bounds: limiting.Enclosure,
+        claimed_at: float,
+    ) -> None:
+        self._control.send(
+            started=str(job.lease_id),
+            job=str(job.pk),
+            kind=job.kind,
+            attempt=job.attempt,
+            time_limit=needs.limits.time_seconds,
+            soft_limit=needs.limits.soft_time_seconds,
+            services=needs.services,
+            claimed_at=claimed_at,
+            **bounds.told(),
+        )
 
     def _claim(self, *, used: bool) -> BuildJob | None:
         # What ran before may have left its traces: kinds that want a fresh process are
         # for the next incarnation.
         scope = replace(self._scope, kinds=_warm_kinds()) if used else self._scope
         if locks.severed(self._session):
-            _leave(NO_DATABASE, "the connection to the database was lost")
+            _leave(NO_DATABASE)  # with its lock: the next one has a new session
         try:
-            with locks.instead_of_usual(self._session):
+            with database.through(self._session):
                 found = claiming.claim(scope, self._holder)
                 self._stale = not found and claiming.other_kinds_wait(scope)
         except (DatabaseError, InterfaceError) as error:
             # Whether it did commit is not known: the next one starts from what is.
-            _leave(NO_DATABASE, f"claim failed: {error}")
+            self._control.send(trouble=str(error))
+            _leave(NO_DATABASE)
         return found[0] if found else None
 
 
@@ -129,8 +150,6 @@ def _flush() -> None:
             continue
 
 
-def _leave(code: int, why: str = "") -> NoReturn:
-    if why:
-        sys.stderr.write(why + "\n")
+def _leave(code: int) -> NoReturn:
     _flush()
     os._exit(code)

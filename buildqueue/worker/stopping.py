@@ -8,12 +8,30 @@ by itself (`--burst`, `--max-jobs`) has nothing left to wait for.
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 FOREVER = float("inf")
 CAUGHT = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def leaving_on_term() -> Iterator[None]:
+    """End in good order on TERM while nothing is started that has to be stopped.
+
+    The first process of a container is not ended by a signal that it does not catch.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        sys.exit(0)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class Stop:

@@ -25,7 +25,7 @@ from .. import conf
 from ..models import LogChunk
 from ..queue.outcomes import Cause
 from ..states import RunOutcome
-from . import registration, telling
+from . import cgroups, locks, registration, telling
 from .asking import Asking
 from .channel import Channel, Message
 from .child import HANDED_BACK, NO_DATABASE, REVOKED, Child, SlotState
@@ -37,6 +37,8 @@ from .listener import Listener
 from .logpump import LogPump
 from .nursery import Nursery
 from .options import WorkerOptions, capabilities
+from .outages import Outages
+from .readiness import ReadyFile
 from .stopping import Stop
 
 logger = logging.getLogger("buildqueue.worker")
@@ -53,7 +55,11 @@ class Supervisor:
         self._stop = Stop(options.drain_seconds)
         self._inbox = Inbox()
         self._selector = selectors.DefaultSelector()
+        self._outages = Outages()
+        self._ready = ReadyFile(options.ready_file)
         self._recovered = False
+        self._listening = False  # and it is known whether the connection is direct
+        self._manned = False  # the slots were started
         self._services_at = 0.0
         self._empty_since: float | None = None  # stopping: when the last slot was gone
 
@@ -61,15 +67,19 @@ class Supervisor:
 
     def run(self) -> int:
         """Work until told to stop; return the exit code."""
+        self._ready.hide()
+        cgroups.settle()
         self._nursery = Nursery()
         self._nursery.start_template()
         able = capabilities()
         self._worker = registration.register(self._options, able).pk
-        self._pump = LogPump()
+        self._pump = LogPump(self._outages)
         if self._options.show_output:
             self._pump.subscribe(_print_chunk)
-        self._heartbeat = Heartbeat(self._inbox)
-        self._listener = Listener(self._inbox, self._worker, self._options)
+        self._heartbeat = Heartbeat(self._inbox, self._outages)
+        self._listener = Listener(
+            self._inbox, self._worker, self._options, self._outages
+        )
         self._threads = [*self._pump.threads, self._heartbeat, self._listener]
         order = self._order(able)
         self._crew = Crew(self._nursery, self._selector, self._pump, order)
@@ -77,6 +87,7 @@ class Supervisor:
         self._errands = Errands(lambda: self._crew.duties)
         self._asking = Asking(lambda: self._crew.slots, self._options.max_jobs)
         connections.close_all()
+        locks.steady_here()  # for the row's end: it must not wait for ever
         with self._stop.signals_caught(self._inbox.wakeup):
             self._selector.register(self._inbox, selectors.EVENT_READ)
             for thread in self._threads:
@@ -112,6 +123,7 @@ class Supervisor:
             self._tick()
 
     def _close(self) -> None:
+        self._ready.hide()
         orderly = not self._crew.slots
         self._listener.stop()
         self._heartbeat.stop()
@@ -132,6 +144,10 @@ class Supervisor:
         match name:
             case "work":
                 self._asking.maybe = True
+            case "direct":
+                self._crew.learn(direct=value)
+                self._listening = True
+                self._man()
             case "revoked":
                 self._heartbeat.look_now()
             case "dead":
@@ -142,7 +158,7 @@ class Supervisor:
                     child.watch.send(until=until)
             case "lost":
                 if child := self._runner_of(value):
-                    child.end_tree(REVOKED, conf.get().kill_grace_seconds)
+                    child.end_tree(REVOKED, conf.get().revoke_grace_seconds)
 
     def _runner_of(self, lease: UUID) -> Child | None:
         held = (c for c in self._crew.slots if c.run and c.run.lease == lease)
@@ -164,8 +180,12 @@ class Supervisor:
                 self._crew.guardian_gone(child)
 
     def _hear_child(self, child: Child, message: Message) -> None:
-        if "ready" in message:
+        if "trouble" in message:
+            self._hear_trouble(child, message["trouble"])
+        elif "ready" in message:
             self._crew.ready(child)
+            child.locked = message.get("locked", False)
+            self._hear_trouble(child, None)
             if child.role == "duties":
                 self._errands.ask_again(child)
             else:
@@ -186,6 +206,13 @@ class Supervisor:
             if message["stale"]:
                 self._crew.let_go(child)
 
+    def _hear_trouble(self, child: Child, trouble: str | None) -> None:
+        part = f"{child.role} {child.number}" if child.number else child.role
+        if trouble is None:
+            self._outages.well(part)
+        else:
+            self._outages.failed(part, trouble)
+
     def _served(self, request: Message, count: int) -> None:
         if not self._errands.served(request):
             return
@@ -193,14 +220,20 @@ class Supervisor:
             self._asking.maybe = True
         if request["do"] == "recover":
             self._recovered = True
-            for number in range(1, self._options.slots + 1):
-                if not self._stop.begun:
-                    self._crew.start(number)
+            self._man()
+
+    def _man(self) -> None:
+        """Start the slots once the past is cleared up and the connection is known."""
+        if not (self._recovered and self._listening) or self._manned:
+            return
+        self._manned = True
+        for number in range(1, self._options.slots + 1):
+            if not self._stop.begun:
+                self._crew.start(number)
 
     def _begin(self, child: Child, message: Message) -> None:
         """A slot has claimed a job and waits for its "go"."""
-        run = child.begin_run(message)
-        self._crew.well(child)
+        run = self._crew.begin_run(child, message)
         self._asking.maybe = True  # where one job was there may be another
         self._pump.begin(child.incarnation, run.job, run.lease, run.attempt)
         if child.state is SlotState.ENDING:
@@ -211,9 +244,10 @@ class Supervisor:
             self._nursery.start_services(message["services"])
             self._asking.started += 1
             self._heartbeat.hold(run.lease, child.incarnation, run.claimed_at)
-            child.watch.send(until=run.claimed_at + conf.get().lease_seconds)
             logger.info("%s %s started, attempt %s", run.kind, run.job, run.attempt)
-        child.control.send(go=go)
+            child.go(until=run.claimed_at + conf.get().lease_seconds)
+        else:
+            child.control.send(go=False)
 
     def _end(self, child: Child, message: Message) -> None:
         """The slot has reported its run, whatever came of it."""
@@ -222,7 +256,7 @@ class Supervisor:
         self._heartbeat.drop(child.run.lease)
         told = (child.run.kind, child.run.job, message["how"])
         logger.log(message["level"], "%s %s %s", *told)
-        child.run, child.run_ends_at = None, None
+        child.end_run()
         if child.state is SlotState.ENDING:
             return
         child.state = SlotState.IDLE
@@ -245,8 +279,14 @@ class Supervisor:
             unstarted = cause.exit_code == NO_DATABASE and child.run is None
             back = unstarted or cause.outcome == RunOutcome.RELEASED
             verb = "hand_back" if back else "rescue"
-            slot = str(child.incarnation)
-            self._errands.ask(do=verb, slot=slot, cause=asdict(cause))
+            slot, locked = str(child.incarnation), child.locked
+            self._errands.ask(
+                do=verb,
+                slot=slot,
+                locked=locked,
+                cause=asdict(cause),
+                started=str(child.going) if child.going else None,
+            )
         if child.role == "duties" or not self._stop.begun:
             self._crew.replace(child, cause)
 
@@ -258,7 +298,7 @@ class Supervisor:
         moments = [
             now + LONGEST_WAIT,
             self._services_at,
-            *(c.run_ends_at for c in self._crew.slots if c.run_ends_at is not None),
+            *(moment for c in self._crew.slots for moment in c.moments()),
             *self._crew.moments(),
             *self._stop.moments(),
         ]
@@ -275,16 +315,23 @@ class Supervisor:
         self._obey_signals(now)
         self._crew.tick(now)
         for child in self._crew.slots:
-            if child.run_ends_at is not None and now >= child.run_ends_at:
-                child.end_tree(_timed_out(child), conf.get().kill_grace_seconds)
+            child.keep_time(now, conf.get().kill_grace_seconds)
         if now >= self._services_at:
             self._services_at = now + conf.get().rescue_seconds
             self._crew.keep_services()
         self._asking.one_asks()
         busy = sum(c.run is not None for c in self._crew.slots)
         self._listener.tell(busy=busy, draining=self._stop.begun)
+        self._tell_ready()
         if self._stop.begun and self._empty_since is None and not self._crew.slots:
             self._empty_since = now
+
+    def _tell_ready(self) -> None:
+        slots = self._crew.slots
+        if self._stop.begun:
+            self._ready.hide()
+        elif len(slots) == self._options.slots and all(c.started for c in slots):
+            self._ready.show()
 
     # -- the end ------------------------------------------------------------------
 
@@ -316,18 +363,9 @@ class Supervisor:
             return
         quiet = all(c.state is SlotState.IDLE for c in self._crew.slots)
         nothing = self._asking.enough() or not self._asking.maybe
-        waiting = self._errands or self._crew.restarting or not self._recovered
+        waiting = self._errands or self._crew.restarting or not self._manned
         if quiet and nothing and not waiting:
             self._stop.by_itself()
-
-
-def _timed_out(child: Child) -> Cause:
-    assert child.run is not None
-    return Cause(
-        outcome=RunOutcome.TIMED_OUT,
-        code="timed_out",
-        message=f"it ran longer than its limit of {child.run.time_limit:g} s",
-    )
 
 
 def _print_chunk(chunk: LogChunk) -> None:

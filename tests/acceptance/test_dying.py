@@ -21,7 +21,7 @@ CRASHES = {
     "raise": ("failed", "exception", None, None),
     "raise_nul": ("failed", "exception", None, None),
     "recursion": ("failed", "exception", None, None),
-    "memory": ("failed", "exception", None, None),
+    "memory": ("failed", "out_of_memory", None, None),
     "system_exit": ("failed", "exited", None, None),
     "no_outcome": ("failed", "no_outcome", None, None),
 }

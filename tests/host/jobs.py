@@ -14,12 +14,13 @@ from typing import Literal
 from django.db import connection, transaction
 from pydantic import BaseModel
 
-from buildqueue.exceptions import Rejected, Unavailable
+from buildqueue.exceptions import Rejected, SoftTimeLimit, Unavailable
 from buildqueue.queue.context import Context
 from buildqueue.queue.handlers import handler
 from buildqueue.queue.limits import Limits
 from buildqueue.queue.outcomes import Done, Fail, Outcome, Retry, Snooze
 
+from . import taking
 from .models import Effect
 
 Behavior = Literal[
@@ -51,6 +52,14 @@ Behavior = Literal[
     "close_connection",
     "no_outcome",
     "system_exit",
+    "burn_cpu",
+    "eat_memory",
+    "fork_many",
+    "write_big",
+    "pipeline",
+    "soft_aware",
+    "soft_deaf",
+    "bounds",
 ]
 
 
@@ -76,6 +85,10 @@ def _behave(ctx: Context, payload: Probe) -> Outcome | None:
             return Fail(reason="told to fail", code="told_to")
         case "retry":
             return Retry(reason="told to retry", code="told_to", delay_seconds=0)
+        case "bounds":
+            return Done(result=taking.bounds())
+        case "soft_aware":
+            return _clear_up_in_time(payload)
         case "snooze":
             return Snooze(delay_seconds=0)
         case "raise":
@@ -100,6 +113,7 @@ def _behave(ctx: Context, payload: Probe) -> Outcome | None:
             connection.connection.close()
         case _:
             _print(payload)
+            _take(payload)
             _hang(payload)
             _die(payload)
     return None
@@ -121,6 +135,35 @@ def _print(payload: Probe) -> None:
         case "print_and_die":
             os.write(1, b"the last word\n")
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _take(payload: Probe) -> None:
+    match payload.behavior:
+        case "burn_cpu":
+            taking.burn_cpu(payload.seconds)
+        case "eat_memory":
+            taking.eat_memory(payload.lines)
+        case "fork_many":
+            taking.fork_many(payload.lines)
+        case "write_big":
+            taking.write_big(payload.path, payload.lines)
+        case "pipeline":
+            taking.pipeline()
+
+
+def _clear_up_in_time(payload: Probe) -> Outcome:
+    try:
+        time.sleep(payload.seconds)
+    except SoftTimeLimit as limit:
+        return Done(result={"stopped_after": limit.seconds})
+    return Done(result={})
+
+
+def _hear_no_soft_limit(payload: Probe) -> None:
+    try:
+        time.sleep(payload.seconds)
+    except SoftTimeLimit:
+        _hear_no_soft_limit(payload)
 
 
 def _leave_child(payload: Probe) -> None:
@@ -147,6 +190,8 @@ def _hang(payload: Probe) -> None:
             time.sleep(payload.seconds)
         case "hang_until_told":
             _hang_until_told(payload)
+        case "soft_deaf":
+            _hear_no_soft_limit(payload)
         case "ignore_term":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             time.sleep(payload.seconds)

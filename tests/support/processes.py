@@ -146,20 +146,30 @@ class Workers:
         *arguments: str,
         ready: bool = True,
         apps: tuple[str, ...] = (),
+        databases: dict[str, Any] | None = None,
+        prefix: tuple[str, ...] = (),
+        code: Path = ROOT,
         **settings: Any,  # e.g. lease_seconds=3
     ) -> RunningWorker:
-        """Start a worker; settings are `BUILDQUEUE`'s, over the fast ones."""
+        """Start a worker; settings are `BUILDQUEUE`'s, over the fast ones.
+
+        `databases` are DATABASES in place of the test's own; `prefix` is what the
+        command is run by, `code` the folder of another version's code.
+        """
         mark = uuid.uuid4().hex
         log = self.folder / f"worker-{len(self.started)}.log"
         chosen = FAST | {name.upper(): value for name, value in settings.items()}
-        env = environment(BUILDQUEUE=chosen, INSTALLED_APPS=list(apps)) | {MARK: mark}
+        others = {"DATABASES": databases} if databases else {}
+        wanted = {"BUILDQUEUE": chosen, "INSTALLED_APPS": list(apps)} | others
+        env = environment(**wanted) | {MARK: mark, "PYTHONPATH": str(code)}
         with log.open("wb") as output:
             popen = subprocess.Popen(
-                command("runworker", *arguments),
+                [*prefix, *command("runworker", *arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=env,
+                cwd=code,
                 start_new_session=True,
             )
         worker = RunningWorker(popen, mark, log)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -13,6 +14,7 @@ from ...queue import handlers
 from ...worker import preflight, telling
 from ...worker.nursery import CannotPreload
 from ...worker.options import WorkerOptions
+from ...worker.stopping import leaving_on_term
 from ...worker.supervisor import Supervisor
 
 
@@ -43,6 +45,7 @@ class Command(BaseCommand):
         )
         add("--no-duties", action="store_true", help="No rescue and maintenance.")
         add("--show-output", action="store_true", help="Print what the jobs print.")
+        add("--ready-file", type=Path, help="A file that is there while it takes jobs.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Work; the exit code is 0 after an orderly stop."""
@@ -56,17 +59,16 @@ class Command(BaseCommand):
             duties=not options["no_duties"],
             drain_seconds=options["drain"],
             show_output=options["show_output"],
+            ready_file=options["ready_file"],
         )
         if faults := chosen.faults():
             raise CommandError("\n".join(faults))
         try:
-            preflight.check()
-        except preflight.CannotWork as error:
-            raise CommandError(str(error)) from None
-        self._introduce(chosen)
-        try:
-            code = Supervisor(chosen).run()
-        except CannotPreload as error:
+            with leaving_on_term():
+                preflight.check()
+                self._introduce(chosen)
+                code = Supervisor(chosen).run()
+        except (preflight.CannotWork, CannotPreload) as error:
             raise CommandError(str(error)) from None
         if code:
             sys.exit(code)

@@ -1,9 +1,9 @@
 """How is one transition applied to one job?
 
 In one transaction: lock the row under its guard, a guarded UPDATE that must hit it, the
-run, a timeline event, and, when the job ends, its final hook. If the process dies
-before the commit nothing has happened; after it everything has. Wake-ups and signals
-follow the commit and are only hints.
+run, what the run had under way outside, a timeline event, and, when the job ends, its
+final hook and its parent. If the process dies before the commit nothing has happened;
+after it everything has. Wake-ups and signals follow the commit and are only hints.
 """
 
 from __future__ import annotations
@@ -15,16 +15,21 @@ from uuid import UUID
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from ... import signals
+from ... import signals, states
 from ...exceptions import InvalidTransition, LostLeaseError
 from ...models import BuildJob, JobRun
 from ...models.expressions import ClockTimestamp
-from ...states import FINAL, UNCLAIMED, JobStatus
-from .. import database, logs, wakeups
+from ...states import FINAL, UNCLAIMED, WAITING, JobStatus
+from .. import database, logs, outbox, wakeups
+from . import actionflow, families, waits
 from .endings import run_final_hook
 from .timeline import Change, record
 
 MAX_CODE = 100  # as the columns have it
+PARKED = WAITING | {JobStatus.PAUSED}
+RUNS_AGAIN = {states.RESCUE, states.HAND_BACK, states.RELEASE}
+# What may take the lease from a run in the middle of something.
+TAKES_THE_RUN = RUNS_AGAIN | {states.PAUSE, states.CANCEL, states.FORCE_FAIL}
 
 
 def apply(
@@ -45,14 +50,72 @@ def apply(
     change = _storable(change)
     with database.atomic():
         before = _lock(job_id, change, fence, guard or Q(), skip_locked)
+        if change.transition in TAKES_THE_RUN:
+            change = _unless_unknown(before, change)
         _update(before, change)
         _end_run(before, change)
+        _remember_wait(before, change)
         job = BuildJob.objects.using(database.alias()).get(pk=job_id)
         record(job, change.transition.name, change=change, run=before.lease_id)
         if job.is_final:
-            job = run_final_hook(job)
+            job = _end(job, change)
         _tell(before, job, change)
+        if job.status in WAITING:
+            job = settle(job.pk) or job
     return job
+
+
+def settle(job_id: UUID) -> BuildJob | None:
+    """Wake a waiting job, or fail it by its child, if its wait is over; else None."""
+    with database.atomic():
+        jobs = BuildJob.objects.using(database.alias()).select_for_update(no_key=True)
+        job = jobs.filter(pk=job_id, status__in=sorted(WAITING)).first()
+        due = waits.verdict(job) if job is not None else None
+        return None if due is None else apply(job_id, due)
+
+
+def _end(job: BuildJob, change: Change) -> BuildJob:
+    """Do what belongs to every end, however the job came to it."""
+    job = run_final_hook(job)
+    if job.status != JobStatus.DONE:
+        actionflow.cancel_undecided(job)
+        families.cancel_children_after_commit(job)
+    if job.parent_id is not None:
+        settle(job.parent_id)
+    outbox.tell_change(job, change)
+    return job
+
+
+def _unless_unknown(before: BuildJob, change: Change) -> Change:
+    """Have a job fail that would run again if an outside effect was under way.
+
+    Nobody repeats it; a person must look. Of what a person wanted nothing is changed.
+    """
+    if before.lease_id is None:
+        return change
+    unknown = actionflow.leave_unknown(before)
+    for action in unknown:
+        outbox.tell_action(before, action, "action.outcome_unknown")
+    if not unknown or change.transition not in RUNS_AGAIN:
+        return change
+    titles = ", ".join(action.title for action in unknown)
+    why = f"whether it happened is not known: {titles} ({change.reason})"
+    error = {"error_code": "outcome_unknown", "error_msg": why}
+    return replace(
+        change,
+        transition=states.OUTCOME_UNKNOWN,
+        target=JobStatus.FAILED,
+        values=change.values | error,
+        reason=why,
+    )
+
+
+def _remember_wait(before: BuildJob, change: Change) -> None:
+    if change.waits_for is not None:
+        waits.remember(before, change.waits_for)
+        outbox.tell_question(before, change.waits_for)
+    elif before.status in PARKED and change.target not in WAITING | {JobStatus.PAUSED}:
+        waits.remember(before, None)
 
 
 def _storable(change: Change) -> Change:
@@ -63,6 +126,7 @@ def _storable(change: Change) -> Change:
         reason=logs.storable(change.reason),
         values=_fitting(change.values),
         run=run,
+        waits_for=logs.storable_json(change.waits_for),
         detail=logs.storable_json(change.detail),
     )
 

@@ -23,6 +23,7 @@ class Change:
     values: dict[str, Any] = field(default_factory=dict)  # other columns of the job
     run: dict[str, Any] | None = None  # how the run ended; None: its process may live
     detail: dict[str, Any] = field(default_factory=dict)  # of the event
+    waits_for: dict[str, Any] | None = None  # of a change to waiting
 
     def __post_init__(self) -> None:
         """Refuse a target that the transition does not have: a fault of the caller."""
@@ -38,16 +39,22 @@ def record(
     run: UUID | None = None,
     title: str = "",
     detail: dict[str, Any] | None = None,
+    actor: Actor | None = None,
+    reason: str = "",
 ) -> None:
-    """Write one event of the job's timeline."""
+    """Write one event of the job's timeline; who and why come from the change, if any."""
+    if change is not None:
+        actor, reason = change.actor, change.reason
+        title = title or change.target
+        detail = change.detail if detail is None else detail
     JobEvent.objects.using(database.alias()).create(
         job_id=job.pk,
         run=run,
         attempt=job.attempt,
         kind=kind,
-        title=title or (change.target if change else ""),
-        detail=detail if detail is not None else (change.detail if change else {}),
-        actor=change.actor.label if change else "",
-        actor_id=change.actor.id if change else "",
-        reason=change.reason if change else "",
+        title=title[:200],
+        detail=detail or {},
+        actor=actor.label if actor else "",
+        actor_id=actor.id if actor else "",
+        reason=reason,
     )

@@ -66,7 +66,7 @@ class World:
         except Crash:
             pass
         finally:
-            recovery.rescue_slot(holder.slot, DIED)
+            recovery.rescue_slot(holder.slot, DIED, started=claimed[0].lease_id)
         return claimed[0]
 
     def interfere(self, point: str, act: Any) -> None:

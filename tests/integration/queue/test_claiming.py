@@ -349,7 +349,7 @@ def test_a_revoked_run_keeps_its_key_until_its_process_is_dead() -> None:
     verbs.cancel(claimed.pk, actor=ANNA)
     assert _claim() == []
     assert claimed.slot is not None
-    recovery.rescue_slot(claimed.slot, CRASH)
+    recovery.rescue_slot(claimed.slot, CRASH, started=claimed.lease_id)
     assert _claim() == [follower.pk]
 
 

@@ -106,7 +106,7 @@ def test_the_cause_of_death_stands_on_the_run() -> None:
     job = make_job(JobStatus.IN_PROGRESS)
 
     assert job.slot is not None
-    assert recovery.rescue_slot(job.slot, CRASH) == 1
+    assert recovery.rescue_slot(job.slot, CRASH, started=job.lease_id) == 1
 
     run = JobRun.objects.get(pk=job.lease_id)
     assert (run.outcome, run.exit_signal, run.peak_memory_bytes) == (
@@ -230,8 +230,8 @@ def test_rescuing_again_changes_nothing() -> None:
     slot = job.slot
     assert slot is not None
 
-    assert recovery.rescue_slot(slot, CRASH) == 1
-    assert recovery.rescue_slot(slot, CRASH) == 0
+    assert recovery.rescue_slot(slot, CRASH, started=job.lease_id) == 1
+    assert recovery.rescue_slot(slot, CRASH, started=job.lease_id) == 0
     assert recovery.rescue_expired() == 0
     assert _fresh(job).crashes == 1
 

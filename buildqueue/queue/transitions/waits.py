@@ -1,0 +1,95 @@
+"""What does a waiting job wait for, and has it come?
+
+Told from rows that are there, so that nothing depends on who looks or how often: a job
+whose wait is over is woken by the transaction that ends it, by its own when it was over
+before it began, and by a duty should both have failed. Call with the job's row locked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q
+
+from ... import states
+from ...models import BuildJob, JobAction, JobProgress
+from ...states import ActionStatus, JobStatus
+from .. import database
+from .timeline import Change
+
+FAILED = (JobStatus.FAILED, JobStatus.CANCELLED)
+
+
+def remember(job: BuildJob, waits_for: dict[str, Any] | None) -> None:
+    """Store what the job waits for."""
+    rows = JobProgress.objects.using(database.alias())
+    if rows.filter(pk=job.pk).update(waits_for=waits_for, lease_id=None):
+        return
+    if waits_for is not None:
+        rows.create(job_id=job.pk, waits_for=waits_for)
+
+
+def waited_for(job: BuildJob) -> dict[str, Any]:
+    """Return what the job waits for, or waited for when it was paused."""
+    rows = JobProgress.objects.using(database.alias())
+    found = rows.filter(pk=job.pk).values_list("waits_for", flat=True).first()
+    return found if isinstance(found, dict) else {}
+
+
+def verdict(job: BuildJob) -> Change | None:
+    """Return the change that a waiting job is due, if its wait is over."""
+    if job.status == JobStatus.WAITING_APPROVAL:
+        return None if _undecided(job) else _woken("decided")
+    if job.status == JobStatus.WAITING_CHILDREN:
+        return _of_children(job)
+    return None
+
+
+def _undecided(job: BuildJob) -> bool:
+    rows = JobAction.objects.using(database.alias())
+    return rows.filter(job_id=job.pk, status=ActionStatus.AWAITING_REVIEW).exists()
+
+
+def _of_children(job: BuildJob) -> Change | None:
+    children = BuildJob.objects.using(database.alias()).filter(parent_id=job.pk)
+    if waited_for(job).get("on_failure", "fail") == "fail":
+        failed = children.filter(status__in=FAILED).order_by("completed_at").first()
+        if failed is not None:
+            return _failed_by(failed)
+    if children.filter(completed_at__isnull=True).exists():
+        return None
+    return _woken("all children have ended")
+
+
+def _woken(reason: str) -> Change:
+    return Change(transition=states.WAKE, target=JobStatus.PENDING, reason=reason)
+
+
+def _failed_by(child: BuildJob) -> Change:
+    why = f"child {child.pk} ended {child.status}"
+    if child.error_msg:
+        why += f": {child.error_msg}"
+    return Change(
+        transition=states.CHILD_FAILED,
+        target=JobStatus.FAILED,
+        reason=why[:2000],
+        values={"error_code": "child_failed", "error_msg": why[:2000]},
+        detail={"child": str(child.pk), "code": "child_failed"},
+    )
+
+
+def over(limit: int) -> list[UUID]:
+    """Return waiting jobs whose wait is over, though nobody woke them."""
+    jobs = BuildJob.objects.using(database.alias())
+    undecided = JobAction.objects.using(database.alias()).filter(
+        job_id=OuterRef("pk"), status=ActionStatus.AWAITING_REVIEW
+    )
+    decided = Q(status=JobStatus.WAITING_APPROVAL) & ~Exists(undecided)
+    children = jobs.filter(parent_id=OuterRef("pk"))
+    ended = ~Exists(children.filter(completed_at__isnull=True))
+    broken = Q(progress__waits_for__on_failure="fail") & Exists(
+        children.filter(status__in=FAILED)
+    )
+    alone = Q(status=JobStatus.WAITING_CHILDREN) & (ended | broken)
+    return list(jobs.filter(decided | alone).values_list("pk", flat=True)[:limit])
