@@ -7,7 +7,7 @@
     changelist  what a list reads beside its rows
     people      the user's name beside an owner's key
     acts        one verb on some rows: who may, where it leads, why not
-    confirming  the page that asks for a reason
+    confirming  the page that asks for a reason, and for what else an act wants
     applying    the loop that calls the verb, and what it tells
     display     statuses, links and values as safe HTML
     moments     times in words
@@ -17,9 +17,12 @@
     joblog      a job's log: on its page, live as JSON, raw as a download
     why         what a job waits for, in one sentence
     jobpage     what stands on a job's page
+    jobwork     the part of it between facts and log: question, actions, progress, steps
+    answering   a job's question as a form
+    waiting     what waits for a person, in numbers
     related     the latest rows that belong to an agent or connector
     jobs (jobacts, jobcolumns), agents and tokens (domainacts), versions, builds,
-    connectors, workers, overview: one family a file
+    connectors, notices, workers, overview: one family a file
 
 No rule lives here: `states` says which verb is allowed, `queue.verbs` and `builds` apply
 it, and a permission of its own guards each.
@@ -33,10 +36,12 @@ from django.apps import apps
 # Django's admin has nothing to register with.
 if apps.is_installed("django.contrib.admin"):
     from . import (  # noqa: F401 - importing a family registers it
+        actions,
         agents,
         builds,
         connectors,
         jobs,
+        notices,
         overview,
         tokens,
         versions,

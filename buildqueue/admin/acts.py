@@ -8,11 +8,12 @@ its permission, and asked again when it is posted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
+from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
@@ -20,7 +21,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path
 from django.utils.translation import gettext as _
 
-from ..queue.outcomes import Actor
 from . import confirming
 from .base import ReadOnlyAdmin
 
@@ -29,17 +29,26 @@ MOST_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """One verb as it is offered."""
+    """One verb as it is offered.
+
+    `call` is given a row, the actor and the reason; what its fields were given comes
+    along as `values`, what a decision is bound to as `seen`, where the act has them.
+    """
 
     name: str
     label: Any  # the button
     action_label: Any  # the list's action
     effect: Any  # what will happen to one row, as a sentence
     permission: str
-    call: Callable[[Any, Actor, str], object]
+    call: Callable[..., object]
     why_not: Callable[[Any], str]  # empty: the row's state allows it
     needs_reason: bool = True
     leads_to: str = ""  # the status that follows, where there is one
+    fields: Callable[[Sequence[Any]], Mapping[str, forms.Field]] | None = None
+    seen: Callable[[Any], str] | None = None
+    shows: str = ""  # the template of what is decided on
+    also: tuple[str, ...] = ()  # permissions to see what is decided on
+    for_many: bool = True  # no: it is offered on pages alone, never on a list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +63,7 @@ class Button:
 def as_action(act: Act) -> Callable[..., HttpResponse]:
     """Return the list's action that leads to the act's confirmation."""
 
-    @admin.action(permissions=[act.name], description=act.action_label)
+    @admin.action(description=act.action_label)
     def confirm(
         model_admin: ActingAdmin, request: HttpRequest, queryset: QuerySet[Any]
     ) -> HttpResponse:
@@ -79,7 +88,23 @@ class ActingAdmin(ReadOnlyAdmin):
     def may(self, request: HttpRequest, name: str) -> bool:
         """Tell whether the user holds the permission of an act."""
         found = self._act(name)
-        return found is not None and request.user.has_perm(found.permission)
+        return found is not None and request.user.has_perms(
+            [found.permission, *found.also]
+        )
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Offer on the list, of the acts, those that the user may do to many rows."""
+        ours = {act.name for act in self.acts}
+        others = super().get_actions(request).items()
+        return {name: action for name, action in others if name not in ours} | {
+            act.name: (as_action(act), act.name, act.action_label)
+            for act in self.acts
+            if act.for_many and self.may(request, act.name)
+        }
+
+    def home_of(self, row: Any, request: HttpRequest) -> str:
+        """Return the address that an act on a row's page leads back to."""
+        return self.admin_url(f"{self.opts.model_name}_change", row.pk)
 
     def buttons(self, request: HttpRequest, row: Any) -> list[Button]:
         """Return what the user may do to a row, and why not now."""
@@ -117,8 +142,11 @@ class ActingAdmin(ReadOnlyAdmin):
             rows = list(self.get_queryset(request).filter(pk__in=ids))
         except (ValidationError, ValueError):  # an id that is none
             rows = []
-        if not rows:
-            messages.warning(request, _("Nothing was selected."))
+        if not rows or (len(rows) > 1 and not act.for_many):
+            told = (
+                _("This is done one at a time.") if rows else _("Nothing was selected.")
+            )
+            messages.warning(request, told)
             return HttpResponseRedirect(
                 self.admin_url(f"{self.opts.model_name}_changelist")
             )

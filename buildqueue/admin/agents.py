@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 from ..models import Agent, AgentBuild, AgentDeployment, AgentVersion, BuildJob
 from ..states import AgentStatus
 from . import display, moments, people
-from .acts import ActingAdmin, as_action
+from .acts import ActingAdmin
 from .changelist import OwnedChangeList
 from .domainacts import AGENT_ACTS
 from .filters import DeletedFilter
@@ -29,7 +29,6 @@ class AgentAdmin(ActingAdmin):
     """Agents, newest first."""
 
     acts = AGENT_ACTS
-    actions = [as_action(act) for act in AGENT_ACTS]
     change_form_template = "admin/buildqueue/related_change_form.html"
     list_display = ("name", "state", "version", "owner", "address", "created")
     list_filter = ("status", DeletedFilter)
@@ -56,14 +55,6 @@ class AgentAdmin(ActingAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         """Return the list that knows the owners' names."""
         return OwnedChangeList
-
-    def has_stop_permission(self, request: HttpRequest) -> bool:
-        """Whether the user may stop agents."""
-        return self.may(request, "stop")
-
-    def has_retire_permission(self, request: HttpRequest) -> bool:
-        """Whether the user may delete agents."""
-        return self.may(request, "retire")
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any

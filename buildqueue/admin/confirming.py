@@ -1,11 +1,15 @@
 """How is a verb confirmed before it is applied?
 
 The page says of each row what will happen, or why it is left out, and asks for the
-reason that its history keeps. Looking at it changes nothing.
+reason that its history keeps, and for what else the act wants. Looking at it changes
+nothing. A decision carries along what was seen, so that one on something else by now is
+refused.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,16 +21,20 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDi
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext_lazy
 
+from ..exceptions import BuildQueueError, Refused
 from ..queue.outcomes import Actor
 from . import applying
 
 if TYPE_CHECKING:
     from .acts import Act, ActingAdmin
 
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
-class ReasonForm(forms.Form):
-    """Why it is done."""
 
+class ActForm(forms.Form):
+    """What an act asks for: its own fields, and why."""
+
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)
     reason = forms.CharField(
         label=gettext_lazy("Reason"),
         max_length=500,
@@ -35,11 +43,49 @@ class ReasonForm(forms.Form):
         error_messages={"required": gettext_lazy("Say why: its history keeps it.")},
     )
 
-    def __init__(self, *args: Any, required: bool, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.fields["reason"].required = required
-        if not required:
+    def __init__(
+        self, act: Act, rows: Sequence[Any], posted: QueryDict | None = None
+    ) -> None:
+        super().__init__(posted)
+        self.act = act
+        asked = act.fields(rows) if act.fields else {}
+        self.keys = {name: _key(name) for name in asked}
+        own = {self.keys[name]: field for name, field in asked.items()}
+        self.fields = {**own, **self.fields}
+        if act.seen is None:
+            del self.fields["seen"]
+        else:
+            self.fields["seen"].initial = act.seen(rows[0])
+        self.fields["reason"].required = act.needs_reason
+        if not act.needs_reason:
             self.fields["reason"].label = gettext_lazy("Reason (optional)")
+
+    def given(self) -> dict[str, Any]:
+        """Return what the act's verb is given beside the actor and the reason."""
+        found: dict[str, Any] = {}
+        if self.act.fields:
+            values = self.cleaned_data
+            found["values"] = {name: values[key] for name, key in self.keys.items()}
+        if self.act.seen:
+            found["seen"] = self.cleaned_data["seen"]
+        return found
+
+    def blame(self, refusal: BuildQueueError) -> bool:
+        """Tell at each field what the verb found wrong with it; false: with none."""
+        faults = refusal.fields if isinstance(refusal, Refused) else {}
+        named = {
+            self.keys[name]: why for name, why in faults.items() if name in self.keys
+        }
+        for key, why in named.items():
+            self.add_error(key, why)
+        return bool(named)
+
+
+def _key(name: str) -> str:
+    """Return a name's own name in the form, apart from all others of the page."""
+    if not _PLAIN.fullmatch(name):  # it becomes an id, and those have no spaces
+        name = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
+    return f"given-{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +103,7 @@ def page(
     act: Act,
     rows: Sequence[Any],
     *,
-    form: ReasonForm | None = None,
+    form: ActForm | None = None,
     cut_off: bool = False,
 ) -> HttpResponse:
     """Return the page that asks."""
@@ -75,7 +121,8 @@ def page(
         "media": model_admin.media,
         "act": act,
         "act_url": model_admin.act_url(act),
-        "form": form or ReasonForm(required=act.needs_reason),
+        "form": form or ActForm(act, rows),
+        "row": rows[0] if rows else None,
         "rows": listed,
         "taken": taken,
         "left_out": len(listed) - len(taken),
@@ -83,9 +130,10 @@ def page(
         "most": len(rows),
         "one": model_admin.opts.verbose_name,
         "many": model_admin.opts.verbose_name_plural,
-        "back": _back(model_admin, request),
+        "back": _back(model_admin, request, rows),
         "came_from_page": _came_from_page(request),
         "filters": _filters(request),
+        "may_payload": request.user.has_perm("buildqueue.view_payload"),
     }
     request.current_app = model_admin.admin_site.name
     return TemplateResponse(request, "admin/buildqueue/confirm_act.html", context)
@@ -95,12 +143,14 @@ def answer(
     model_admin: ActingAdmin, request: HttpRequest, act: Act, rows: Sequence[Any]
 ) -> HttpResponse:
     """Apply the act to the rows and return to where it was asked for."""
-    form = ReasonForm(request.POST, required=act.needs_reason)
+    form = ActForm(act, rows, request.POST)
     if not form.is_valid():
         return page(model_admin, request, act, rows, form=form)
     reason = form.cleaned_data["reason"]
     actor = Actor(label=request.user.get_username(), id=str(request.user.pk))
-    applied, refused = applying.apply(act, rows, actor, reason)
+    applied, refused = applying.apply(act, rows, actor, reason, form.given())
+    if not applied and any(form.blame(refusal) for refusal in refused):
+        return page(model_admin, request, act, rows, form=form)
     if applied:
         words = f"{act.label}: {reason}" if reason else str(act.label)
         LogEntry.objects.log_actions(actor.id, applied, CHANGE, words)
@@ -109,7 +159,7 @@ def answer(
         applying.level(applied, refused),
         applying.summary(act, applied, refused),
     )
-    return HttpResponseRedirect(_back(model_admin, request))
+    return HttpResponseRedirect(_back(model_admin, request, rows))
 
 
 def _came_from_page(request: HttpRequest) -> bool:
@@ -123,12 +173,9 @@ def _filters(request: HttpRequest) -> str:
     return "" if _came_from_page(request) else request.GET.urlencode()
 
 
-def _back(model_admin: ActingAdmin, request: HttpRequest) -> str:
-    model = model_admin.opts.model_name
-    asked = request.POST if request.method == "POST" else request.GET
-    ids = asked.getlist("id")
-    if _came_from_page(request) and len(ids) == 1:
-        return model_admin.admin_url(f"{model}_change", ids[0])
+def _back(model_admin: ActingAdmin, request: HttpRequest, rows: Sequence[Any]) -> str:
+    if _came_from_page(request) and len(rows) == 1:
+        return model_admin.home_of(rows[0], request)
     filters = _filters(request)
-    address = model_admin.admin_url(f"{model}_changelist")
+    address = model_admin.admin_url(f"{model_admin.opts.model_name}_changelist")
     return f"{address}?{filters}" if filters else address

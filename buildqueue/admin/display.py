@@ -39,6 +39,11 @@ _LOOKS: dict[str, tuple[str, str]] = {
     "waiting_approval": ("◇", "doubt"),
     "waiting_children": ("◇", "idle"),
     "waiting": ("◇", "idle"),
+    "awaiting_review": ("◇", "doubt"),
+    "approved": ("○", "idle"),
+    "executing": ("▶", "busy"),
+    "outcome_unknown": ("?", "bad"),
+    "denied": ("⊘", "idle"),
     "paused": ("‖", "doubt"),
     "draining": ("◑", "doubt"),
     "silent": ("?", "doubt"),
@@ -79,6 +84,11 @@ def badge(status: str | None, word: Any = None) -> Shown:
 def job_badge(status: str) -> Shown:
     """Return a job's status as icon and word."""
     return badge(status, states.JobStatus(status).label)
+
+
+def action_badge(status: str) -> Shown:
+    """Return an action's status as icon and word."""
+    return badge(status, states.ActionStatus(status).label)
 
 
 def tries(job: BuildJob) -> Shown:

@@ -1,12 +1,13 @@
 """Which verbs of the queue does the control room offer on jobs, in which words?
 
 `queue.verbs.VERBS` is the list: name, function, transition and permission come from
-there; only the words are added, and which of them demand a reason.
+there; only the words are added, and which of them demand a reason. Verbs that ask for
+more than a reason are in `jobasking`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from django.utils.translation import gettext_lazy
 from ..models import BuildJob
 from ..queue import verbs
 from ..queue.outcomes import Actor
-from ..states import JobStatus, Transition
+from ..states import JobStatus
 from .acts import Act
 
 
@@ -48,6 +49,23 @@ WORDS = {
             "reports afterwards is ignored."
         ),
     ),
+    "pause": Words(
+        label=gettext_lazy("Pause"),
+        action_label=gettext_lazy("Pause selected jobs"),
+        effect=gettext_lazy(
+            "The job is held back until somebody resumes it. A running process is ended; "
+            "its finished steps are kept, and nothing counts against its allowance."
+        ),
+    ),
+    "resume": Words(
+        label=gettext_lazy("Resume"),
+        action_label=gettext_lazy("Resume selected jobs"),
+        effect=gettext_lazy(
+            "The job goes on where it was held back: it is due, or waits for what it "
+            "waited for."
+        ),
+        needs_reason=False,
+    ),
     "release": Words(
         label=gettext_lazy("Release"),
         action_label=gettext_lazy("Release selected jobs from their worker"),
@@ -71,15 +89,16 @@ def _caller(verb: verbs.Verb) -> Callable[[BuildJob, Actor, str], object]:
     return lambda job, actor, reason: verb(job.pk, actor=actor, reason=reason)
 
 
-def _why_not(transition: Transition) -> Callable[[BuildJob], str]:
-    sources = [status for status in JobStatus if status in transition.sources]
+def unless_in(sources: Collection[str]) -> Callable[[BuildJob], str]:
+    """Return what says why a job that is in none of these statuses is left out."""
+    named = [status for status in JobStatus if status in sources]
 
     def why_not(job: BuildJob) -> str:
-        if transition.allowed_from(job.status):
+        if job.status in sources:
             return ""
         return _("it is %(status)s; possible from: %(sources)s") % {
             "status": JobStatus(job.status).label,
-            "sources": ", ".join(str(status.label) for status in sources),
+            "sources": ", ".join(str(status.label) for status in named),
         }
 
     return why_not
@@ -94,10 +113,14 @@ def _act(name: str, words: Words) -> Act:
         effect=words.effect,
         needs_reason=words.needs_reason,
         permission=permission,
-        leads_to=min(transition.targets),
+        leads_to=_only(transition.targets),
         call=_caller(verb),
-        why_not=_why_not(transition),
+        why_not=unless_in(transition.sources),
     )
+
+
+def _only(targets: Collection[JobStatus]) -> str:
+    return next(iter(targets)) if len(targets) == 1 else ""
 
 
 JOB_ACTS = tuple(_act(name, words) for name, words in WORDS.items())

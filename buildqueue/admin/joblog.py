@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from uuid import UUID
 
+from django.db.models import OuterRef, Subquery
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -21,7 +22,7 @@ from django.http import (
     StreamingHttpResponse,
 )
 
-from ..models import BuildJob, LogChunk
+from ..models import BuildJob, JobEvent, LogChunk
 from ..queue import logs
 from ..queue.logs import Position
 from .loglines import Line, lines_of
@@ -29,6 +30,9 @@ from .loglines import Line, lines_of
 SHOWN_LINES = 1_000
 FEW_CHUNKS, MANY_CHUNKS = 20, 200  # up to 64 KiB each
 LIVE_CHUNKS = 100
+LAST_EVENT = Subquery(
+    JobEvent.objects.filter(job_id=OuterRef("pk")).order_by("-id").values("pk")[:1]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +67,7 @@ def live(request: HttpRequest, job: BuildJob) -> HttpResponse:
         return HttpResponseBadRequest("since is attempt.seq, such as 1.20")
     chunks = logs.read(job.pk, since, limit=LIVE_CHUNKS)
     position = logs.position_of(chunks[-1]) if chunks else since
-    version = version_of(job)
+    version = version_of(job, getattr(job, "last_event", None))
     tag = f'"{position}-{version}"'
     if not chunks and request.headers.get("If-None-Match") == tag:
         return HttpResponseNotModified(headers={"ETag": tag})
@@ -77,9 +81,11 @@ def live(request: HttpRequest, job: BuildJob) -> HttpResponse:
     return JsonResponse(answer, headers={"ETag": tag})
 
 
-def version_of(job: BuildJob) -> str:
+def version_of(job: BuildJob, last_event: int | None) -> str:
     """Return what changes whenever the job's page has something new beside the log."""
-    return f"{job.status}-{job.attempt}-{job.failures}-{job.crashes}"
+    progress = getattr(job, "progress", None)
+    moved = progress.updated_at.timestamp() if progress else 0
+    return f"{job.status}-{job.attempt}-{job.priority}-{last_event or 0}-{moved}"
 
 
 def raw(job: BuildJob) -> StreamingHttpResponse:

@@ -1,7 +1,7 @@
 """What stands on a job's page? Facts, runs, timeline, log and payload, each bounded.
 
-One query a table. What the reader may not see is not read: a page for somebody without
-`view_log` asks nothing of the log.
+What it asks, does and remembers is in `jobwork`. One query a table. What the reader may
+not see is not read: a page for somebody without `view_log` asks nothing of the log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from django.http import HttpRequest
 from ..models import BuildJob, JobEvent, JobRun, Worker
 from ..queue import database
 from ..states import EventKind, JobStatus
-from . import joblog, people
+from . import joblog, jobwork, people
+from .jobasking import ANSWER
 from .why import why
 
 if TYPE_CHECKING:
@@ -44,16 +45,21 @@ def context_of(
     events = JobEvent.objects.using(alias).filter(job_id=job.pk).order_by("-id")
     children = BuildJob.objects.using(alias).filter(parent_id=job.pk).order_by("seq")
     told = list(events[:MOST_EVENTS])[::-1]
+    kin = list(children[: MOST_CHILDREN + 1])
+    buttons = admin.buttons(request, job)
     may_log = request.user.has_perm("buildqueue.view_log")
     return {
+        **jobwork.context_of(admin, request, job, buttons),
         "job": job,
         "why": why(job),
-        "buttons": admin.buttons(request, job),
+        "buttons": [button for button in buttons if button.act is not ANSWER],
         "target": job.agent or job.connector,
         "target_url": admin.page_of(job.agent or job.connector, request),
         "parent_url": job.parent_id
         and admin.admin_url("buildjob_change", job.parent_id),
-        "children": list(children[:MOST_CHILDREN]),
+        "children": kin[:MOST_CHILDREN],
+        "children_url": len(kin) > MOST_CHILDREN
+        and f"{admin.admin_url('buildjob_changelist')}?parent={job.pk}",
         "runs": _runs(job),
         "owner": people.shown(job.owner_id),
         "events": told,
@@ -62,7 +68,7 @@ def context_of(
         "may_payload": request.user.has_perm("buildqueue.view_payload"),
         "may_log": may_log,
         "log": joblog.tail(job.pk) if may_log else None,
-        "version": joblog.version_of(job),
+        "version": joblog.version_of(job, told[-1].pk if told else None),
         "live_url": admin.admin_url("buildjob_log", job.pk),
         "raw_url": admin.admin_url("buildjob_log_raw", job.pk),
         "may_worker": request.user.has_perm("buildqueue.view_worker"),

@@ -1,8 +1,8 @@
-"""The list and page of jobs, and the four verbs an operator has.
+"""The list and page of jobs, and the verbs an operator has.
 
 Every column of the list costs one query for the whole page, its order is that of an
-index, and its count stops. Who may retry, cancel, release or force-fail is a permission
-each; whether a job's state allows it is asked of `states.py` through the verb.
+index, and its count stops. Who may do what is a permission each; whether a job's state
+allows it is asked of `states.py` through the verb.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from django.utils.translation import gettext_lazy as _
 
 from ..models import BuildJob, Worker
 from . import joblog, jobpage, search
-from .acts import ActingAdmin, as_action
+from .acts import ActingAdmin
 from .filters import CreatedFilter, KindFilter, StatusFilter
 from .jobacts import JOB_ACTS
+from .jobasking import ASKING_ACTS
 from .jobcolumns import COLUMNS, JobColumns
 
 MOST_OF_KEY = 40
@@ -32,8 +33,7 @@ WORKER_HOST = Subquery(Worker.objects.filter(pk=OuterRef("worker")).values("host
 class BuildJobAdmin(JobColumns, ActingAdmin):
     """Jobs, newest first."""
 
-    acts = JOB_ACTS
-    actions = [as_action(act) for act in JOB_ACTS]
+    acts = (*JOB_ACTS, *ASKING_ACTS)
     change_form_template = "admin/buildqueue/buildjob/change_form.html"
     list_display = COLUMNS
     list_filter = (StatusFilter, KindFilter, CreatedFilter)
@@ -90,7 +90,8 @@ class BuildJobAdmin(JobColumns, ActingAdmin):
             and request.user.has_perm("buildqueue.view_log")
         ):
             raise PermissionDenied
-        job = BuildJob.objects.filter(pk=pk).first()
+        jobs = BuildJob.objects.select_related("progress")
+        job = jobs.annotate(last_event=joblog.LAST_EVENT).filter(pk=pk).first()
         if job is None:
             raise Http404
         return job
@@ -107,19 +108,3 @@ class BuildJobAdmin(JobColumns, ActingAdmin):
         if isinstance(job, BuildJob):
             context |= jobpage.context_of(self, request, job)
         return super().render_change_form(request, context, *args, **kwargs)
-
-    def has_retry_permission(self, request: HttpRequest) -> bool:
-        """Whether the user may retry jobs."""
-        return self.may(request, "retry")
-
-    def has_cancel_permission(self, request: HttpRequest) -> bool:
-        """Whether the user may cancel jobs."""
-        return self.may(request, "cancel")
-
-    def has_release_permission(self, request: HttpRequest) -> bool:
-        """Whether the user may release jobs."""
-        return self.may(request, "release")
-
-    def has_force_fail_permission(self, request: HttpRequest) -> bool:
-        """Whether the user may declare jobs failed."""
-        return self.may(request, "force_fail")

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from ..models import BuildJob, Overview, Worker
 from ..queue import database, stats
 from ..states import JobStatus
-from . import display, moments, why, workers
+from . import display, moments, waiting, why, workers
 from .base import ReadOnlyAdmin
 
 MOST_RUNNING = 20
@@ -77,6 +77,9 @@ class OverviewAdmin(ReadOnlyAdmin):
             "title": _("Overview"),
             "opts": self.opts,
             "media": self.media,
+            "for_you": waiting.for_you(
+                self, request, snapshot.counts[JobStatus.WAITING_INPUT]
+            ),
             "tiles": self._tiles(request, snapshot.counts),
             "warning": "" if reporting else why.nobody_reports(),
             "oldest": oldest and self._shown(request, oldest),

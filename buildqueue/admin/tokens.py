@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy
 from .. import clock, tokens
 from ..models import ApiToken
 from . import display, moments
-from .acts import ActingAdmin, as_action
+from .acts import ActingAdmin
 from .domainacts import TOKEN_ACTS
 
 
@@ -28,7 +28,6 @@ class ApiTokenAdmin(ActingAdmin):
     """Tokens, newest first."""
 
     acts = TOKEN_ACTS
-    actions = [as_action(act) for act in TOKEN_ACTS]
     change_form_template = "admin/buildqueue/related_change_form.html"
     list_display = ("name", "prefix", "user", "state", "created_at", "last_used")
     list_select_related = ("user",)
@@ -38,10 +37,6 @@ class ApiTokenAdmin(ActingAdmin):
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Whether the user may make tokens."""
         return request.user.has_perm("buildqueue.add_apitoken")
-
-    def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Whether the user may revoke tokens."""
-        return self.may(request, "revoke")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiToken]:
         """Show everybody's to superusers, to others their own."""

@@ -11,21 +11,29 @@ from uuid import UUID
 
 from django.db.models import F
 
-from ..models import Agent, AgentBuild, BuildJob
+from ..exceptions import Refused
+from ..models import Agent, AgentBuild, BuildJob, JobAction
 from ..models.agents import AgentQuerySet
 from ..queue import database
 from .auth import Caller
 from .problems import refused
 
 UNSHOWN: Final = ("payload", "trace_context")
+UNSHOWN_PROGRESS: Final = tuple(
+    f"progress__{name}"
+    for name in ("state", "evidence", "plan", "artifacts", "answers")
+)
+MOST_ACTIONS: Final = 500
 
 
 def job(caller: Caller, job_id: UUID) -> BuildJob:
     """Return a job that the caller may see."""
-    jobs = BuildJob.objects.using(database.alias()).defer(*UNSHOWN)
-    found = jobs.annotate(
-        of_agent=F("agent__owner_id"), of_connector=F("connector__owner_id")
-    ).filter(pk=job_id)
+    jobs = BuildJob.objects.using(database.alias()).select_related("progress")
+    found = (
+        jobs.defer(*UNSHOWN, *UNSHOWN_PROGRESS)
+        .annotate(of_agent=F("agent__owner_id"), of_connector=F("connector__owner_id"))
+        .filter(pk=job_id)
+    )
     one = found.first()
     if one and (_owns_job(caller, one) or caller.may("view_buildjob")):
         return one
@@ -43,6 +51,38 @@ def job_to_change(caller: Caller, job_id: UUID, permission: str) -> BuildJob:
 def job_to_read_log(caller: Caller, job_id: UUID) -> BuildJob:
     """Return a job whose log the caller may read."""
     return job_to_change(caller, job_id, "view_log")
+
+
+def actions(caller: Caller, job_id: UUID) -> list[JobAction]:
+    """Return what a job wants to do outside, in the order it was proposed."""
+    found = job_to_change(caller, job_id, "view_jobaction")
+    rows = JobAction.objects.using(database.alias()).filter(job_id=found.pk)
+    ordered = list(rows.order_by("created_at", "pk")[:MOST_ACTIONS])
+    if not (_owns_job(caller, found) or caller.may("view_payload")):
+        for row in ordered:
+            row.content, row.receipt = None, None
+    return ordered
+
+
+def action_to_decide(caller: Caller, action_id: UUID) -> JobAction:
+    """Return an action of the caller's job, or one that permissions let them decide.
+
+    Who decides for others must be able to see the content: nobody lets happen what
+    they cannot read.
+    """
+    rows = JobAction.objects.using(database.alias())
+    one = rows.filter(pk=action_id).first()
+    try:
+        found = job(caller, one.job_id) if one else None
+    except Refused:
+        found = None
+    if one is None or found is None:
+        raise refused("action_not_found", f"there is no action {action_id} of yours")
+    if not _owns_job(caller, found):
+        for permission in ("decide_jobaction", "view_jobaction", "view_payload"):
+            if not caller.may(permission):
+                raise _forbidden(permission)
+    return one
 
 
 def build(caller: Caller, build_id: UUID) -> AgentBuild:

@@ -27,7 +27,9 @@ STEP_EVENTS: Final = (
     EventKind.STEP_FINISHED,
     EventKind.STEP_FAILED,
 )
-OWNERS_VERBS: Final = ("cancel", "retry")
+OWNERS_VERBS: Final = {
+    name: VERBS[name][1].sources for name in ("cancel", "retry", "pause", "resume")
+} | {"answer": frozenset({JobStatus.WAITING_INPUT})}
 
 
 def send(
@@ -71,8 +73,8 @@ def send_job(request: HttpRequest, row: BuildJob, *, status: int = 200) -> HttpR
     builds = row.agent_builds.using(using).values_list("pk", flat=True)
     verbs = {
         name: rendering.address(f"job_{name}", row.pk)
-        for name in OWNERS_VERBS
-        if VERBS[name][1].allowed_from(row.status)
+        for name, sources in OWNERS_VERBS.items()
+        if row.status in sources
     }
     steps = rendering.steps_of(row, list(events.order_by("id")))
     body = rendering.job_of(row, steps, builds.order_by("-created_at").first(), verbs)

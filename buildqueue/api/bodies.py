@@ -1,4 +1,4 @@
-"""What does a request bring? The fields of an upload, or a verb's reason.
+"""What does a request bring? The fields of an upload, or what a verb is given.
 
 Every field is known, given once, and of the right sort, or the request is refused with
 the field's name; a misspelled one never passes in silence.
@@ -82,6 +82,72 @@ def read_upload(request: HttpRequest) -> UploadForm:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerBody:
+    """The answer to a job's question."""
+
+    values: dict[str, Any]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionBody:
+    """A decision on an action, bound to the content that was seen."""
+
+    content_hash: str
+    reason: str
+
+
+def described(**needed: dict[str, str]) -> dict[str, Any]:
+    """Return how the schema tells a verb's body: what it needs, and a reason."""
+    reason = {"type": "string", "maxLength": MAX_REASON}
+    schema = {
+        "type": "object",
+        "properties": {**needed, "reason": reason},
+        "required": list(needed),
+        "additionalProperties": False,
+    }
+    content = {"application/json": {"schema": schema}}
+    return {"requestBody": {"required": bool(needed), "content": content}}
+
+
+def read_answer(request: HttpRequest) -> AnswerBody:
+    """Return what answers a question, `{"values": {…}, "reason": …}`."""
+    given = _only_json(request, ("values", "reason"), needed="values")
+    values = given["values"]
+    if not isinstance(values, dict):
+        why = "an object of field to value"
+        raise refused("invalid_field", f"values must be {why}", {"values": why})
+    reason = checked_reason(given.get("reason", ""))
+    return AnswerBody(values=values, reason=reason)
+
+
+def read_decision(request: HttpRequest) -> DecisionBody:
+    """Return a decision, `{"content_hash": …, "reason": …}`."""
+    given = _only_json(request, ("content_hash", "reason"), needed="content_hash")
+    content_hash = given["content_hash"]
+    if not isinstance(content_hash, str):
+        why = "the text that the action tells"
+        raise refused(
+            "invalid_field", f"content_hash must be {why}", {"content_hash": why}
+        )
+    reason = checked_reason(given.get("reason", ""))
+    return DecisionBody(content_hash=content_hash, reason=reason)
+
+
+def _only_json(
+    request: HttpRequest, known: tuple[str, ...], *, needed: str
+) -> dict[str, Any]:
+    if request.content_type != JSON:
+        raise refused("unsupported_media_type", f"send {JSON}")
+    given = _json_object(request)
+    for field in given:
+        _meant(field, {each: each for each in known})
+    if needed not in given:
+        raise refused("missing_field", f"add {needed!r}", {needed: "must be given"})
+    return given
+
+
 def read_reason(request: HttpRequest) -> str:
     """Return the reason that a verb's body gives, `{"reason": …}` or a form; or none."""
     if request.content_type == JSON:
@@ -161,7 +227,7 @@ def _json_object(request: HttpRequest) -> dict[str, Any]:
     except UnreadablePostError as error:
         raise refused("upload_interrupted", "the request ended early; again") from error
     except (ValueError, RecursionError) as error:
-        advice = 'the body is not JSON; send {"reason": "why"}, or nothing'
+        advice = 'the body is not JSON; send an object, such as {"reason": "why"}'
         raise refused("malformed_json", advice) from error
     if not isinstance(given, dict):
         raise refused("malformed_json", 'send an object, such as {"reason": "why"}')

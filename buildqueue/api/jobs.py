@@ -1,4 +1,4 @@
-"""Which addresses does a job have? Itself, its log, its timeline, its verbs."""
+"""Which addresses does a job have? Itself, its log, timeline, actions, and its verbs."""
 
 from __future__ import annotations
 
@@ -17,20 +17,8 @@ from .problems import refused
 router = Router(tags=["jobs"])
 Limit = Annotated[int, Query(ge=1, le=500)]
 Cursor = Annotated[int, Query(ge=0, lt=2**63)]
-REASON_BODY = {
-    "requestBody": {
-        "required": False,
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "properties": {"reason": {"type": "string", "maxLength": 1000}},
-                    "additionalProperties": False,
-                }
-            }
-        },
-    }
-}
+REASON_BODY = bodies.described()
+ANSWER_BODY = bodies.described(values={"type": "object"})
 
 
 @router.get("/jobs/{job_id}", response=schemas.Job, url_name="job")
@@ -94,6 +82,61 @@ def job_retry(request: HttpRequest, job_id: UUID) -> HttpResponse:
     reason = bodies.read_reason(request)
     again = verbs.retry(found.pk, actor=caller.actor, reason=reason)
     return answers.send_job(request, again, status=202)
+
+
+@router.post(
+    "/jobs/{job_id}/pause",
+    response=schemas.Job,
+    url_name="job_pause",
+    openapi_extra=REASON_BODY,
+)
+def job_pause(request: HttpRequest, job_id: UUID) -> HttpResponse:
+    """Hold an open job back; a running process is ended, finished steps are kept."""
+    caller = caller_of(request)
+    found = access.job_to_change(caller, job_id, "pause_buildjob")
+    reason = bodies.read_reason(request)
+    held = verbs.pause(found.pk, actor=caller.actor, reason=reason)
+    return answers.send_job(request, held)
+
+
+@router.post(
+    "/jobs/{job_id}/resume",
+    response={202: schemas.Job},
+    url_name="job_resume",
+    openapi_extra=REASON_BODY,
+)
+def job_resume(request: HttpRequest, job_id: UUID) -> HttpResponse:
+    """Let a paused job go on where it was."""
+    caller = caller_of(request)
+    found = access.job_to_change(caller, job_id, "pause_buildjob")
+    reason = bodies.read_reason(request)
+    going = verbs.resume(found.pk, actor=caller.actor, reason=reason)
+    return answers.send_job(request, going, status=202)
+
+
+@router.post(
+    "/jobs/{job_id}/answer",
+    response={202: schemas.Job},
+    url_name="job_answer",
+    openapi_extra=ANSWER_BODY,
+)
+def job_answer(request: HttpRequest, job_id: UUID) -> HttpResponse:
+    """Answer what a job asks; it runs again and finds the answer."""
+    caller = caller_of(request)
+    found = access.job_to_change(caller, job_id, "answer_buildjob")
+    body = bodies.read_answer(request)
+    going = verbs.answer(
+        found.pk, values=body.values, actor=caller.actor, reason=body.reason
+    )
+    return answers.send_job(request, going, status=202)
+
+
+@router.get("/jobs/{job_id}/actions", response=schemas.Actions, url_name="job_actions")
+def job_actions(request: HttpRequest, job_id: UUID) -> HttpResponse:
+    """Return what the job wants to do outside, and what became of each."""
+    found = access.actions(caller_of(request), job_id)
+    body = schemas.Actions(actions=[rendering.action_of(row) for row in found])
+    return answers.send(request, body)
 
 
 def position(text: str) -> logs.Position:

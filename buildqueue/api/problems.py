@@ -37,6 +37,7 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     "job_not_found": (404, "No such job"),
     "build_not_found": (404, "No such build"),
     "agent_not_found": (404, "No such agent"),
+    "action_not_found": (404, "No such action"),
     "method_not_allowed": (405, "Method not allowed"),
     "invalid_transition": (409, "The job's state does not allow it"),
     "duplicate_job": (409, "The job is there already"),

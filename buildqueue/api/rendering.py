@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from uuid import UUID
 
 from django.urls import reverse
 
-from ..models import Agent, AgentBuild, BuildJob, JobEvent, LogChunk
+from ..models import Agent, AgentBuild, BuildJob, JobAction, JobEvent, LogChunk
+from ..queue import questions
 from ..queue.logs import position_of
-from ..states import EventKind, JobStatus
+from ..states import ActionStatus, EventKind, JobStatus
 from . import schemas
 
 # Their detail is the text of an exception in the host's own code.
@@ -29,6 +32,7 @@ def job_links(
         "job": address("job", job_id),
         "log": address("job_log", job_id),
         "events": address("job_events", job_id),
+        "actions": address("job_actions", job_id),
     }
     if build_id:
         links["build"] = address("build", build_id)
@@ -64,7 +68,49 @@ def job_of(
         result=row.result,
         build_id=build_id,
         steps=steps,
+        question=question_of(row),
         links=job_links(row.pk, build_id, row.agent_id) | verbs,
+    )
+
+
+def question_of(row: BuildJob) -> schemas.Question | None:
+    """Return what the job waits to be told."""
+    if row.status != JobStatus.WAITING_INPUT:
+        return None
+    asked = getattr(getattr(row, "progress", None), "waits_for", None)
+    if not isinstance(asked, Mapping) or asked.get("for") != "input":
+        return None
+    fields = [
+        schemas.AskedField(name=name, **asdict(field))
+        for name, field in questions.fields_of(asked).items()
+    ]
+    return schemas.Question(question=asked["question"], fields=fields)
+
+
+def action_of(row: JobAction) -> schemas.Action:
+    """Return an action's answer."""
+    undecided = row.status == ActionStatus.AWAITING_REVIEW
+    decisions = ("approve", "deny") if undecided else ()
+    return schemas.Action(
+        id=row.pk,
+        job_id=row.job_id,
+        key=row.key,
+        title=row.title,
+        content=row.content,
+        content_hash=row.content_hash,
+        status=row.status,
+        needs_review=row.needs_review,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        decided_at=row.decided_at,
+        decided_by=row.decided_by,
+        reason=row.reason,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        receipt=row.receipt,
+        error=row.error_msg,
+        links={"job": address("job", row.job_id)}
+        | {name: address(f"action_{name}", row.pk) for name in decisions},
     )
 
 

@@ -12,7 +12,7 @@ from django.urls import URLPattern, URLResolver, re_path
 from ninja import NinjaAPI
 
 from .. import __version__
-from . import agents, builds, errors, jobs
+from . import actions, agents, builds, errors, jobs
 from .auth import BearerToken, Session
 
 api = NinjaAPI(
@@ -24,10 +24,10 @@ api = NinjaAPI(
     auth=[BearerToken(), Session()],
 )
 errors.install(api)
-for router in (agents.router, builds.router, jobs.router):
+for router in (agents.router, builds.router, jobs.router, actions.router):
     api.add_router("", router)
 
-OURS = r"^(?:agents|builds|jobs)(?:/.*)?$"
+OURS = r"^(?:actions|agents|builds|jobs)(?:/.*)?$"
 
 
 def _patterns() -> list[URLPattern | URLResolver]:

@@ -35,6 +35,24 @@ class Step(Schema):
     finished_at: datetime | None = None
 
 
+class AskedField(Schema):
+    """One thing that a job asks for."""
+
+    name: str
+    type: str
+    label: str
+    help: str
+    required: bool
+    choices: list[str]
+
+
+class Question(Schema):
+    """What a job waits to be told."""
+
+    question: str
+    fields: list[AskedField]
+
+
 class Job(Schema):
     """A job, as it is now."""
 
@@ -57,7 +75,37 @@ class Job(Schema):
     result: dict[str, Any] | None
     build_id: UUID | None
     steps: list[Step]
+    question: Question | None
     links: Links
+
+
+class Action(Schema):
+    """An effect in the outside world that must not happen twice."""
+
+    id: UUID
+    job_id: UUID
+    key: str
+    title: str
+    content: Any
+    content_hash: str
+    status: str
+    needs_review: bool
+    created_at: datetime
+    expires_at: datetime | None
+    decided_at: datetime | None
+    decided_by: str
+    reason: str
+    started_at: datetime | None
+    ended_at: datetime | None
+    receipt: Any
+    error: str | None
+    links: Links
+
+
+class Actions(Schema):
+    """The actions of a job, in the order they were proposed."""
+
+    actions: list[Action]
 
 
 class Build(Schema):

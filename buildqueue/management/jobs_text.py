@@ -5,45 +5,23 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from typing import Any
-from uuid import UUID
 
-from django.db.models import TextField
-from django.db.models.functions import Cast
-
-from ..exceptions import BuildQueueError
 from ..models import BuildJob, JobEvent, JobRun
 from ..queue import logs
 from ..queue.logs import Position
+from . import work_text
+from .finding import NotFound
+from .work_text import moment
 
 FOLLOW_SECONDS = 0.5
-SHORTEST_PREFIX = 4
-
-
-class NoSuchJob(BuildQueueError):
-    """No job, or more than one, answers to what was typed."""
-
-
-def find_job(text: str) -> BuildJob:
-    """Return the job with this id or beginning of one."""
-    jobs = BuildJob.objects.all()
-    try:
-        found = list(jobs.filter(pk=UUID(text)))
-    except ValueError:
-        if len(text) < SHORTEST_PREFIX:
-            raise NoSuchJob(f"{text!r} is too short: 4 letters at least") from None
-        named = jobs.annotate(text=Cast("id", TextField()))
-        found = list(named.filter(text__startswith=text.lower())[:2])
-    if len(found) == 1:
-        return found[0]
-    what = "more than one job begins" if found else "no job begins"
-    raise NoSuchJob(f"{what} with {text!r}")
 
 
 def listing(options: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of a list of jobs, the newest first."""
     wanted = {k: options[k] for k in ("status", "kind", "queue") if options[k]}
+    if options["code"]:
+        wanted["error_code"] = options["code"]
     jobs = BuildJob.objects.filter(**wanted).order_by("-created_at", "-id")
     if not options["json"]:
         head = f"{'id':<36}  {'status':<16}  {'kind':<18}  {'queue':<10}  try"
@@ -53,7 +31,7 @@ def listing(options: dict[str, Any]) -> Iterator[str]:
             yield json.dumps(as_dict(job), default=str)
             continue
         tried = f"{job.attempt}/{job.max_attempts}"
-        created = _moment(job.created_at)
+        created = moment(job.created_at)
         line = (
             f"{job.pk}  {job.status:<16}  {job.kind:<18}  {job.queue:<10}  {tried:<3}"
         )
@@ -75,7 +53,8 @@ def details(job: BuildJob, as_json: bool) -> Iterator[str]:
     runs = JobRun.objects.filter(job=job).order_by("attempt")
     events = JobEvent.objects.filter(job=job).order_by("id")
     if as_json:
-        whole = as_dict(job) | {
+        whole = as_dict(job) | work_text.as_dict(job)
+        whole |= {
             "runs": [_run_dict(run) for run in runs],
             "events": [_event_dict(event) for event in events],
         }
@@ -85,6 +64,11 @@ def details(job: BuildJob, as_json: bool) -> Iterator[str]:
         if value not in (None, ""):
             shown = json.dumps(value) if name == "result" else value
             yield f"{name:<17} {shown}"
+    if job.parent_id:
+        yield f"{'parent':<17} {job.parent_id}"
+    for title, lines in work_text.sections(job):
+        if lines:
+            yield from _section(title, lines)
     yield from _section("runs", (_run_line(run) for run in runs))
     yield from _section("timeline", (_event_line(event) for event in events))
 
@@ -105,8 +89,8 @@ def _run_dict(run: JobRun) -> dict[str, Any]:
 
 
 def _run_line(run: JobRun) -> str:
-    ended = "-" if run.ended_at is None else _moment(run.ended_at)
-    times = f"{_moment(run.started_at)}  {ended:<19}"
+    ended = "-" if run.ended_at is None else moment(run.ended_at)
+    times = f"{moment(run.started_at)}  {ended:<19}"
     process = f"worker {run.worker}  pid {run.pid or '-'}"
     told = f"{run.outcome or 'running':<12}  {process}  {run.error_msg or ''}"
     return f"{run.attempt}  {times}  {told}".rstrip()
@@ -118,13 +102,9 @@ def _event_dict(event: JobEvent) -> dict[str, Any]:
 
 
 def _event_line(event: JobEvent) -> str:
-    told = f"{_moment(event.created_at)}  {event.kind:<14}  {event.title}"
+    told = f"{moment(event.created_at)}  {event.kind:<14}  {event.title}"
     by = f"  by {event.actor}" if event.actor else ""
     return f"{told}{by}{'  ' + event.reason if event.reason else ''}"
-
-
-def _moment(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 def log_lines(job: BuildJob, since: str, follow: bool) -> Iterator[str]:
@@ -132,7 +112,7 @@ def log_lines(job: BuildJob, since: str, follow: bool) -> Iterator[str]:
     try:
         position = Position.parse(since)
     except ValueError:
-        raise NoSuchJob(f"{since!r} is no position: give attempt.seq") from None
+        raise NotFound(f"{since!r} is no position: give attempt.seq") from None
     rest = ""
     while True:
         last = not follow or logs.complete(job.pk)  # asked first, then all is read

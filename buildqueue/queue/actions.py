@@ -53,6 +53,8 @@ def propose(
     lease: UUID,
 ) -> JobAction:
     """Return the job's action of this key, made now unless there is one."""
+    if not key or len(key) > LONGEST_KEY or key != logs.storable(key):
+        raise ValueError(f"an action needs a key of 1 to {LONGEST_KEY} characters")
     content = logs.storable_json(content)
     digest = hash_of(content)
     action = find(job.pk, key)
@@ -79,8 +81,6 @@ def propose(
 
 
 def _insert(made: JobAction) -> JobAction:
-    if not made.key or len(made.key) > LONGEST_KEY:
-        raise ValueError(f"an action needs a key of 1 to {LONGEST_KEY} characters")
     try:
         with database.atomic():
             made.save(using=database.alias(), force_insert=True)
@@ -91,7 +91,8 @@ def _insert(made: JobAction) -> JobAction:
         return found
     made.refresh_from_db(using=database.alias())
     actionflow.record_event(made, EventKind.ACTION_PROPOSED)
-    outbox.tell_action(made.job, made, "approval.asked")
+    if made.needs_review:
+        outbox.tell_action(made.job, made, "approval.asked")
     return made
 
 

@@ -45,6 +45,18 @@ def atomic() -> AbstractContextManager[None]:
     return transaction.atomic(using=alias())
 
 
+def open_blocks() -> int:
+    """Return how many atomic blocks are open on it, one in another."""
+    return len(connection().atomic_blocks)
+
+
+def leave_blocks(entered: int) -> None:
+    """Roll back the blocks that were opened since there were so many."""
+    left_open = RuntimeError("left open by a handler")
+    while open_blocks() > entered:
+        connection().atomic_blocks[-1].__exit__(RuntimeError, left_open, None)
+
+
 @contextmanager
 def through(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
     """Have the engine use this connection for a while, in this thread."""

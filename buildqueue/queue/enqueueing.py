@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 from uuid import UUID
 
 from django.db import IntegrityError
@@ -20,12 +20,13 @@ from pydantic import BaseModel
 from .. import conf, signals, states
 from ..exceptions import DuplicateJob, InvalidOption, InvalidTransition, Refused
 from ..models import BuildJob
+from ..models.jobs import MOMENTS, MOST
 from ..states import UNCLAIMED, JobStatus
 from . import database, handlers, logs, transitions, wakeups
 from .limits import Limits
 from .outcomes import Actor
 
-RANGES: Final = {"priority": (-100, 100), "max_attempts": (1, 2**31 - 1)}
+RANGES: Final = {"priority": (-100, 100), "max_attempts": (1, MOST)}
 TRIES: Final = 5  # holders of a dedupe key that end while one looks
 OnDuplicate: TypeAlias = Literal["reject", "return", "replace"]
 
@@ -96,7 +97,13 @@ def enqueue(
         connector_id=connector_id,
         parent=parent,
     )
-    if faults := dict(_faults(job)):
+    faults = dict(_faults(job))
+    if due_at and (fault := due_fault(due_at)):
+        faults["due_at"] = fault
+    if on_duplicate not in get_args(OnDuplicate):
+        listed = ", ".join(get_args(OnDuplicate))
+        faults["on_duplicate"] = f"must be one of {listed}, not {on_duplicate!r}"
+    if faults:
         raise InvalidOption(faults)
     actor = actor or Actor(label="owner" if owner_id else "host", id=owner_id)
     held_by = _insert(job, on_duplicate, actor)
@@ -171,6 +178,15 @@ def _check_depth(parent: BuildJob) -> None:
             f"The job would be generation {generations + 1} of children; "
             f"BUILDQUEUE['CHILD_DEPTH'] allows {most}.",
         )
+
+
+def due_fault(due_at: datetime) -> str:
+    """Return why the table could not hold a due time; empty when it could."""
+    if due_at.utcoffset() is None:
+        return "must name its time zone"
+    if not MOMENTS[0] <= due_at <= MOMENTS[1]:
+        return f"must be from {MOMENTS[0]:%Y} to {MOMENTS[1]:%Y}, not {due_at}"
+    return ""
 
 
 def _faults(job: BuildJob) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ class Limits:
     time_seconds: float | None = None  # then TERM, a grace, KILL
     memory_bytes: int | None = None  # of the whole tree
     cpu_seconds: float | None = None  # of the whole tree
-    processes: int | None = None  # at once, the job's own included
+    processes: int | None = None  # and threads, at once, the job's own too
     file_bytes: int | None = None  # of any one file that it writes
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ from pydantic import (
     ValidationError,
     create_model,
 )
+from pydantic import Field as Asked
 
 from ..exceptions import Refused
 
@@ -59,7 +60,7 @@ def fields_of(asked: Mapping[str, Any]) -> dict[str, Field]:
     """Return the fields of a question as the job keeps it."""
     return {
         name: Field(**field | {"choices": tuple(field["choices"])})
-        for name, field in asked["fields"].items()
+        for name, field in asked.get("fields", {}).items()
     }
 
 
@@ -70,7 +71,7 @@ def check(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]
     """
     model = _model(fields_of(asked))
     try:
-        return model.model_validate(dict(answer)).model_dump(exclude_none=True)
+        fitting = model.model_validate(dict(answer))
     except ValidationError as error:
         faults = {
             ".".join(map(str, fault["loc"])) or "answer": fault["msg"]
@@ -83,14 +84,20 @@ def check(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]
             status=422,
             fields=faults,
         ) from None
+    return fitting.model_dump(by_alias=True, exclude_none=True)
 
 
 def _model(fields: Mapping[str, Field]) -> type[BaseModel]:
+    # By alias, so that a field may have any name, also one that a model uses itself.
     parts: dict[str, Any] = {}
-    for name, field in fields.items():
-        kind = _type_of(field)
-        parts[name] = (kind, ...) if field.required else (kind | None, None)
-    return create_model("Answer", __config__=ConfigDict(extra="forbid"), **parts)
+    for number, (name, field) in enumerate(fields.items()):
+        kind, default = _type_of(field), ...
+        if not field.required:
+            kind, default = kind | None, None
+        parts[f"field_{number}"] = (kind, Asked(default, alias=name))
+    # What is no number to JSON is none here.
+    config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    return create_model("Answer", __config__=config, **parts)
 
 
 def _type_of(field: Field) -> Any:

@@ -12,6 +12,7 @@ What people decide about outside effects is in `actions`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -26,9 +27,18 @@ from ..exceptions import BuildQueueError, InvalidOption, InvalidTransition, Refu
 from ..models import BuildJob, JobAction, JobProgress
 from ..models.expressions import ClockTimestamp
 from ..states import FINAL, ActionStatus, EventKind, JobStatus, Transition
-from . import database, handlers, logs, questions, records, transitions, wakeups
+from . import (
+    database,
+    enqueueing,
+    handlers,
+    logs,
+    questions,
+    records,
+    transitions,
+    wakeups,
+)
 from .outcomes import Actor
-from .transitions import Change, actionflow, waits
+from .transitions import Change, actionflow, families, waits
 
 MOST_AT_ONCE = 200
 WAITS = {
@@ -51,14 +61,17 @@ def cancel(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
 
 
 def release(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
-    """Take a running job from its worker; it runs again, and nothing is counted."""
+    """Take a running job from its worker; it runs again, and nothing is counted.
+
+    Refused with reason_required when nothing says why.
+    """
+    _demand(reason)
     return _apply(job_id, states.RELEASE, JobStatus.PENDING, actor, reason, {})
 
 
 def force_fail(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
     """Declare an open job failed; Refused with reason_required when nothing says why."""
-    if not reason.strip():
-        raise Refused("reason_required", "Say why: it becomes the job's error.")
+    _demand(reason)
     values = {"error_code": "force_failed", "error_msg": reason}
     return _apply(job_id, states.FORCE_FAIL, JobStatus.FAILED, actor, reason, values)
 
@@ -66,11 +79,15 @@ def force_fail(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
 def retry(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
     """Run a failed or cancelled job again, with one more try than it has used.
 
-    Its finished steps stay finished; what was turned down is asked anew. Refused when an
-    outside effect of unknown outcome is to be settled first, when the kind's `on_reopen`
-    says no, for instance of a deleted agent, and when another open job holds its dedupe
-    key by now.
+    Its finished steps stay finished, what was turned down is asked anew, and its children
+    that did not end done run again, each in a transaction before its own: if the process
+    dies in between they are cancelled again. Refused when an outside effect of unknown
+    outcome is to be settled first, when the kind's `on_reopen` says no, for instance of a
+    deleted agent, and when another open job holds its dedupe key by now.
     """
+    for child in families.children_to_retry(job_id):
+        with suppress(BuildQueueError):  # then the parent finds it as it is
+            retry(child, actor=actor, reason=reason or "its parent is retried")
     values = {
         "due_at": Now(),
         "error_code": None,
@@ -189,8 +206,8 @@ def change_due(
     job_id: UUID, *, due_at: datetime, actor: Actor, reason: str = ""
 ) -> BuildJob:
     """Have a job that has not begun start at another time; one that is past means now."""
-    if due_at.tzinfo is None:
-        raise InvalidOption({"due_at": "must name its time zone"})
+    if fault := enqueueing.due_fault(due_at):
+        raise InvalidOption({"due_at": fault})
     target = _unclaimed_for(due_at)
     values = {"due_at": due_at}
     return _apply(job_id, states.RESCHEDULE, target, actor, reason, values)
@@ -231,6 +248,11 @@ def answer(
 
 
 # -- shared ----------------------------------------------------------------------------
+
+
+def _demand(reason: str) -> None:
+    if not reason.strip():
+        raise Refused("reason_required", "Say why: the job's history keeps it.")
 
 
 def _locked(job_id: UUID, verb: str) -> BuildJob:

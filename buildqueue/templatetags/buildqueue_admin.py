@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 register = template.Library()
 
 register.filter("job_badge", display.job_badge)
+register.filter("action_badge", display.action_badge)
 register.filter("ago", moments.ago)
 register.filter("stamp", moments.stamp)
 register.filter("short_id", display.short)
@@ -37,6 +38,12 @@ def took(row: Any) -> str:
     ended = getattr(row, "ended_at", None) or getattr(row, "completed_at", None)
     started = getattr(row, "started_at", None) or getattr(row, "created_at", None)
     return moments.between(started, ended)
+
+
+@register.filter
+def wants(number: int) -> str:
+    """Return how loudly a number of what waits for a person is told."""
+    return "bq-wants" if number else ""
 
 
 @register.filter

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import DatabaseError
+from django.db.transaction import TransactionManagementError
 
 from ..models import BuildJob
 from ..models.expressions import ClockTimestamp
@@ -47,11 +47,8 @@ SET: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Clock:
     """The database's clock, as this connection sees it: it stands still."""
-
-    alias: str
 
     @property
     def now(self) -> datetime:
@@ -91,7 +88,7 @@ def frozen_clock(moment: datetime | None = None) -> Iterator[Clock]:
     Leases do not run out meanwhile unless it is moved past their end. It is given back
     at the end of the block; may be nested.
     """
-    clock = Clock(alias=database.alias())
+    clock = Clock()
     with database.connection().cursor() as cursor:
         cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
         for name in SHADOWED:
@@ -106,8 +103,15 @@ def frozen_clock(moment: datetime | None = None) -> Iterator[Clock]:
         yield clock
     finally:
         # In a transaction that has failed its rollback gives the clock back.
-        with suppress(DatabaseError), database.connection().cursor() as cursor:
-            cursor.execute(SET, before)
+        with suppress(DatabaseError, TransactionManagementError):
+            _give_back(before)
+
+
+def _give_back(before: tuple[str, str]) -> None:
+    with database.connection().cursor() as cursor:
+        cursor.execute(SET, before)
+        if not before[1] and not database.connection().in_atomic_block:
+            cursor.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
 
 
 def make_due(*jobs: BuildJob) -> int:

@@ -14,7 +14,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, TextIO
+
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from .. import conf
 from ..models import BuildJob, LogChunk
@@ -36,48 +39,102 @@ def as_in_a_worker(job: BuildJob) -> Iterator[None]:
     """Run a claimed job as its worker would: log kept, refused statements forgotten."""
     printed = _Copied(sys.stdout)
     try:
-        with redirect_stdout(printed), redirect_stderr(printed), _statements_alone():
+        with redirect_stdout(printed), redirect_stderr(printed), _as_on_its_own():
             yield
     finally:
         _store(job, printed.text)
 
 
 @contextmanager
-def _statements_alone() -> Iterator[None]:
-    """Give each statement outside of the handler's own blocks a savepoint.
-
-    In a worker such a statement is a transaction of its own. In a test's transaction one
-    that is refused would leave the test nothing but its rollback.
-    """
+def _as_on_its_own() -> Iterator[None]:
+    """Have statements and blocks stand or fall alone in a test's transaction."""
     connection = database.connection()
-    outer = len(connection.atomic_blocks)
-    within = False
-
-    def alone(
-        execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any
-    ) -> Any:
-        nonlocal within
-        managed = isinstance(sql, str) and sql.startswith(MANAGES_SAVEPOINTS)
-        if within or managed or len(connection.atomic_blocks) > outer:
-            return execute(sql, params, many, context)
-        within = True
-        try:
-            before = connection.savepoint()
-            try:
-                answer = execute(sql, params, many, context)
-            except BaseException:
-                connection.savepoint_rollback(before)
-                raise
-            connection.savepoint_commit(before)
-            return answer
-        finally:
-            within = False
-
-    if not outer:
+    if not connection.in_atomic_block:
         yield
         return
+    alone = _Alone(connection)
     with connection.execute_wrapper(alone):
         yield
+    alone.settle()
+
+
+class _Alone:
+    """Gives each statement, and each outermost block of a handler, a savepoint.
+
+    In a worker they are transactions. In a test's transaction one that is refused would
+    leave the test nothing but its own rollback.
+    """
+
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+        self._connection = connection
+        self._blocks = len(connection.atomic_blocks)
+        self._savepoints = len(connection.savepoint_ids)
+        self._outermost: object = None  # block of the handler, once it has a statement
+        self._block: str | None = None  # its savepoint, if it took none itself
+        self._own = False  # a statement of this object is executed
+
+    def __call__(
+        self,
+        execute: Callable[..., Any],
+        sql: Any,
+        params: Any,
+        many: bool,
+        context: Any,
+    ) -> Any:
+        """Execute a statement of the handler, or of what calls it."""
+        run = partial(execute, sql, params, many, context)
+        if self._own:
+            return run()
+        if len(self._connection.atomic_blocks) > self._blocks:
+            self._begin_block()
+            return run()
+        self.settle()
+        managed = isinstance(sql, str) and sql.startswith(MANAGES_SAVEPOINTS)
+        return run() if managed else self._alone(run)
+
+    def settle(self) -> None:
+        """Keep what the last block did, or drop it if that failed."""
+        failed, self._connection.needs_rollback = self._connection.needs_rollback, False
+        block, self._block, self._outermost = self._block, None, None
+        if block is not None:
+            self._end(block, failed)
+
+    def _begin_block(self) -> None:
+        outermost = self._connection.atomic_blocks[self._blocks]
+        if outermost is self._outermost:
+            return
+        self.settle()
+        self._outermost = outermost
+        if self._connection.savepoint_ids[self._savepoints] is None:
+            self._block = self._savepoint()
+
+    def _alone(self, run: Callable[[], Any]) -> Any:
+        before = self._savepoint()
+        try:
+            answer = run()
+        except BaseException:
+            self._end(before, True)
+            raise
+        self._end(before, False)
+        return answer
+
+    def _savepoint(self) -> str:
+        with self._as_own():
+            return str(self._connection.savepoint())
+
+    def _end(self, savepoint: str, failed: bool) -> None:
+        with self._as_own():
+            if failed:
+                self._connection.savepoint_rollback(savepoint)
+            self._connection.savepoint_commit(savepoint)
+
+    @contextmanager
+    def _as_own(self) -> Iterator[None]:
+        self._own = True
+        try:
+            yield
+        finally:
+            self._own = False
 
 
 class _Copied(io.TextIOBase):
@@ -103,6 +160,7 @@ class _Copied(io.TextIOBase):
 
 
 def _store(job: BuildJob, text: str) -> None:
+    assert job.lease_id is not None
     clean = logs.storable(text)
     pieces = [clean[at : at + CHUNK] for at in range(0, len(clean), CHUNK)]
     logs.write(

@@ -17,6 +17,9 @@
     duties        a child of its own for rescue and maintenance: they run final hooks
     registration  the worker's row
     preflight     can this database be worked on at all?
+    locks         own connections, and the session locks that die with them
+    outages       trouble with the database: told once, tried again ever more seldom
+    readiness     the file that says that jobs are taken
 
 Processes: supervisor ─┬─ template
                        ├─ guardian ── slot ── whatever the job starts

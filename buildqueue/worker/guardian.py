@@ -25,7 +25,8 @@ from typing import Any
 
 import psutil
 
-from . import cgroups, linux
+from . import hierarchies, linux
+from .cgroups import Group
 from .channel import Channel, Message
 from .gauge import LOOK_SECONDS, Gauge
 from .limiting import SOFT
@@ -86,7 +87,7 @@ class Guardian:
     overran: bool = field(default=False)  # ended because the lease was over
     gauge: Gauge | None = None  # of a run that may take only so much
     crossed: str | None = None  # the limit for which it was ended
-    own_group: cgroups.Group = field(default_factory=cgroups.own_group)
+    own_group: Group = field(default_factory=hierarchies.own_group)
     ooms: int = 0  # the kernel's kills in the worker's own group, before this run
 
     def watch_over(self) -> None:

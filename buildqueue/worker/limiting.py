@@ -23,7 +23,7 @@ from uuid import UUID
 
 from ..exceptions import SoftTimeLimit
 from ..queue.limits import UNLIMITED, Limits
-from . import cgroups
+from . import cgroups, hierarchies
 from .cgroups import Group
 
 logger = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ def begin(limits: Limits, slot: UUID) -> Enclosure:
 @cache
 def _places() -> dict[str, cgroups.Place]:
     """Return where groups may be made: looked up before this process enters one."""
-    return cgroups.own_places()
+    return hierarchies.own_places()
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, assert_never
 
+import psycopg
 from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F
@@ -74,8 +75,9 @@ def run(job: BuildJob, session: BaseDatabaseWrapper | None = None) -> Ending:
 
     The session is a connection that the handler does not see.
     """
+    entered = database.open_blocks()
     try:
-        outcome = _call(job, session)
+        outcome = call(job, session)
     except LostLeaseError as lost:
         logger.warning("run stopped: %s", lost)
         _end_revoked(job)
@@ -86,7 +88,7 @@ def run(job: BuildJob, session: BaseDatabaseWrapper | None = None) -> Ending:
         # The database does not take what the handler answered, and never will.
         logger.exception("the outcome cannot be stored")
         reason = f"its outcome cannot be stored: {refused}"[: failures.MAX_MESSAGE]
-        _leave_transactions()
+        _leave_transactions(entered)
         refusal = Fail(reason=reason, code="outcome_refused")
         return _report(job, change_of(job, refusal))
 
@@ -96,9 +98,14 @@ def hand_back(job: BuildJob) -> Ending:
     return _report(job, hand_back_change({"outcome": RunOutcome.RELEASED}))
 
 
-def _call(job: BuildJob, session: BaseDatabaseWrapper | None) -> Outcome:
+def call(job: BuildJob, session: BaseDatabaseWrapper | None = None) -> Outcome:
+    """Call the handler of a claimed job and return what it answered or raised.
+
+    Reports nothing. LostLeaseError when the job was taken from the run meanwhile.
+    """
     assert job.lease_id is not None
     _refresh_connections()
+    entered = database.open_blocks()
     try:
         known = handlers.get(job.kind)
         payload = known.parse(job.payload)
@@ -116,7 +123,20 @@ def _call(job: BuildJob, session: BaseDatabaseWrapper | None) -> Outcome:
         logger.error("%s", getattr(outcome, "traceback", None) or error)
         return outcome
     finally:
-        _leave_transactions()
+        _cut_interrupted_queries()
+        _leave_transactions(entered)
+
+
+def _cut_interrupted_queries() -> None:
+    """Drop connections on which a query still runs: a soft limit has cut it short."""
+    for connection in connections.all(initialized_only=True):
+        lower = connection.connection
+        if not isinstance(lower, psycopg.Connection) or lower.closed:
+            continue
+        if lower.info.transaction_status is psycopg.pq.TransactionStatus.ACTIVE:
+            lower.cancel()  # else the server would go on with it
+            lower.close()
+            connection.close()
 
 
 def _outcome(returned: object) -> Outcome:
@@ -131,14 +151,22 @@ def _outcome(returned: object) -> Outcome:
 def _refresh_connections() -> None:
     """Let the handler find no connection that the server has closed meanwhile."""
     for connection in connections.all(initialized_only=True):
+        if connection.in_atomic_block:
+            continue  # a test's transaction: a slot has none between two runs
         if connection.alias != database.alias():
             connection.close_if_unusable_or_obsolete()
         elif connection.errors_occurred or locks.severed(connection):
             connection.close()
 
 
-def _leave_transactions() -> None:
-    """Drop a transaction that the handler left open: the report is one of its own."""
+def _leave_transactions(entered: int) -> None:
+    """Drop a transaction that the handler left open: the report is one of its own.
+
+    In a test's transaction, whose blocks were entered before, only what is within it.
+    """
+    if entered:
+        database.leave_blocks(entered)
+        return
     connection = database.connection()
     open_block = connection.in_atomic_block or connection.needs_rollback
     if open_block or not connection.autocommit:

@@ -25,7 +25,7 @@ from .. import conf
 from ..models import LogChunk
 from ..queue.outcomes import Cause
 from ..states import RunOutcome
-from . import cgroups, locks, registration, telling
+from . import hierarchies, locks, registration, telling
 from .asking import Asking
 from .channel import Channel, Message
 from .child import HANDED_BACK, NO_DATABASE, REVOKED, Child, SlotState
@@ -68,10 +68,12 @@ class Supervisor:
     def run(self) -> int:
         """Work until told to stop; return the exit code."""
         self._ready.hide()
-        cgroups.settle()
+        hierarchies.settle()
         self._nursery = Nursery()
         self._nursery.start_template()
         able = capabilities()
+        connections.close_all()  # the checks' own may have been cut meanwhile
+        locks.steady_here()
         self._worker = registration.register(self._options, able).pk
         self._pump = LogPump(self._outages)
         if self._options.show_output:
@@ -87,7 +89,6 @@ class Supervisor:
         self._errands = Errands(lambda: self._crew.duties)
         self._asking = Asking(lambda: self._crew.slots, self._options.max_jobs)
         connections.close_all()
-        locks.steady_here()  # for the row's end: it must not wait for ever
         with self._stop.signals_caught(self._inbox.wakeup):
             self._selector.register(self._inbox, selectors.EVENT_READ)
             for thread in self._threads:

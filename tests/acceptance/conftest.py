@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.processes import Workers
+from tests.support.servers import Server, instead_of_usual, own_server
 
 
 @pytest.fixture
@@ -18,3 +20,21 @@ def workers(committed: None, tmp_path: Path) -> Iterator[Workers]:
         yield made
     finally:
         made.end()
+
+
+@pytest.fixture(scope="session")
+def _one_server(django_db_setup: None, django_db_blocker: Any) -> Iterator[Server]:
+    with django_db_blocker.unblock(), own_server() as made:
+        yield made
+
+
+@pytest.fixture
+def server(_one_server: Server, django_db_blocker: Any) -> Iterator[Server]:
+    """Have a server of their own in place of the suite's, for the test and its workers.
+
+    Ask for it before `workers`, which clears what the test has left in it.
+    """
+    with django_db_blocker.unblock():
+        _one_server.ensure_running()
+        with instead_of_usual(_one_server.settings):
+            yield _one_server

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -17,25 +15,12 @@ from buildqueue.states import JobStatus, RunOutcome, WorkerStatus
 from tests.host.models import Effect
 from tests.support.jobs import enqueue, runs, wait_for, wait_running
 from tests.support.processes import RunningWorker, Workers
-from tests.support.servers import ROLE, Server, instead_of_usual, own_server
+from tests.support.servers import ROLE, Server
 from tests.support.waiting import wait_until
 
 SOON = 30.0  # half a poll
 SHORT = {"LEASE_SECONDS": 3.0, "RENEWAL_SECONDS": 1.0}
 BEGUN, OVER = "no use of the database", "the database is back after"
-
-
-@pytest.fixture(scope="module")
-def one_server(django_db_setup: None, django_db_blocker: Any) -> Iterator[Server]:
-    with django_db_blocker.unblock(), own_server() as made:
-        yield made
-
-
-@pytest.fixture
-def server(one_server: Server, django_db_blocker: Any) -> Iterator[Server]:
-    """The module's server, in place of the suite's, for the test and its workers."""
-    with django_db_blocker.unblock(), instead_of_usual(one_server.settings):
-        yield one_server
 
 
 def told(worker: RunningWorker) -> tuple[int, int]:

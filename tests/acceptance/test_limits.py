@@ -168,6 +168,26 @@ def test_a_handler_that_heeds_its_soft_limit_ends_done(workers: Workers) -> None
     assert (job.attempt, job.failures, job.crashes) == (1, 0, 0)
 
 
+def test_a_query_that_a_soft_limit_cuts_short_does_not_go_on(
+    workers: Workers,
+) -> None:
+    workers.start("--slots", "1")
+    limits = Limits(soft_time_seconds=0.5)
+    job = enqueue("query", until_attempt=1, options={"limits": limits})
+    assert wait_for(job).status == JobStatus.DONE
+    assert runs(job)[0].error_code == "soft_timed_out"
+    wait_until(lambda: not _sleeping_in_the_database())
+
+
+def _sleeping_in_the_database() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE state = 'active'"
+            " AND datname = current_database() AND query LIKE 'SELECT pg_sleep%%')"
+        )
+        return bool(cursor.fetchone()[0])
+
+
 def test_a_handler_that_ignores_its_soft_limit_meets_the_hard_one(
     workers: Workers,
 ) -> None:

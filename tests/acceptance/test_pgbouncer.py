@@ -13,7 +13,7 @@ from buildqueue.states import JobStatus, RunOutcome, WorkerStatus
 from tests.support import poolers
 from tests.support.jobs import enqueue, runs, text, wait_for, wait_running
 from tests.support.processes import RunningWorker, Workers
-from tests.support.servers import Server, instead_of_usual, own_server
+from tests.support.servers import Server
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(poolers.MISSING, reason=poolers.WHY_NOT)
@@ -21,19 +21,6 @@ pytestmark = pytest.mark.skipif(poolers.MISSING, reason=poolers.WHY_NOT)
 LONG = {"LEASE_SECONDS": 600.0, "RENEWAL_SECONDS": 200.0}
 SHORT = {"LEASE_SECONDS": 3.0, "RENEWAL_SECONDS": 1.0}
 POLLING = {"POLL_SECONDS_WITHOUT_LISTEN": 0.2}
-
-
-@pytest.fixture(scope="module")
-def one_server(django_db_setup: None, django_db_blocker: Any) -> Iterator[Server]:
-    with django_db_blocker.unblock(), own_server() as made:
-        yield made
-
-
-@pytest.fixture
-def server(one_server: Server, django_db_blocker: Any) -> Iterator[Server]:
-    """The module's server, which the test itself asks directly."""
-    with django_db_blocker.unblock(), instead_of_usual(one_server.settings):
-        yield one_server
 
 
 @pytest.fixture

@@ -13,7 +13,10 @@ WRITERS = {
     "buildqueue/queue/transitions/changing.py",  # the job's
     "buildqueue/queue/transitions/endings.py",  # the job's
     "buildqueue/queue/transitions/taking.py",  # the job's
+    "buildqueue/queue/transitions/actionflow.py",  # the action's
     "buildqueue/queue/enqueueing.py",  # the INSERT of a job
+    "buildqueue/queue/actions.py",  # the INSERT of an action that is proposed
+    "buildqueue/queue/outbox/sending.py",  # the notice's
     "buildqueue/builds/versions.py",  # the INSERT of a version that is reserved
 }
 DOMAIN = "buildqueue/builds/lifecycle/"
@@ -30,8 +33,10 @@ MODELS = {
     "AgentDeployment",
     "AgentVersion",
     "BuildJob",
+    "JobAction",
     "McpConnector",
     "McpConnectorBuild",
+    "Notice",
     "Worker",
 }
 COLUMNS = {"status", "build_status", "setup_status"}

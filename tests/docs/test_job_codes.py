@@ -25,6 +25,8 @@ def _codes(tree: ast.Module) -> Iterator[str]:
             raised = called in {"Rejected", "Unavailable"} and node.args
             if raised and _is_text(node.args[0]):
                 yield node.args[0].value
+            if called == "_unknown" and _is_text(node.args[1]):  # of failures.py
+                yield node.args[1].value
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
                 if _is_text(key) and key.value == "error_code" and _is_text(value):

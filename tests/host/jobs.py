@@ -59,6 +59,7 @@ Behavior = Literal[
     "pipeline",
     "soft_aware",
     "soft_deaf",
+    "query",
     "bounds",
 ]
 
@@ -190,6 +191,9 @@ def _hang(payload: Probe) -> None:
             time.sleep(payload.seconds)
         case "hang_until_told":
             _hang_until_told(payload)
+        case "query":
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_sleep(%s)", [payload.seconds])
         case "soft_deaf":
             _hear_no_soft_limit(payload)
         case "ignore_term":
@@ -243,3 +247,21 @@ class Once(BaseModel, extra="forbid", frozen=True):
 def once(ctx: Context, payload: Once) -> None:
     """Leave the effect unless an earlier attempt has."""
     Effect.objects.get_or_create(label=payload.label, defaults={"attempt": ctx.attempt})
+
+
+class OneStep(BaseModel, extra="forbid", frozen=True):
+    """An effect in a step, whose first attempt waits before the step's end."""
+
+    kind: Literal["one_step"] = "one_step"
+    path: str  # what it waits for
+
+
+@handler("one_step", payload=OneStep)
+def one_step(ctx: Context, payload: OneStep) -> None:
+    """Leave the effect, and wait with it not committed until told."""
+    with ctx.step("effect") as step:
+        if step.done:
+            return
+        Effect.objects.create(label=step.name, attempt=ctx.attempt)
+        if ctx.attempt == 1:
+            _hang_until_told(Probe(path=payload.path))

@@ -147,9 +147,14 @@ class Server:
         except psycopg.OperationalError:
             return False
 
+    def ensure_running(self) -> None:
+        """Start it if a test that failed has left it down."""
+        if self._process is None or self._process.poll() is not None:
+            self.start()
+
     def stop(self, *, how: signal.Signals = signal.SIGQUIT) -> None:
         """End it: QUIT as a crash would, INT as an operator does."""
-        if self._process is not None:
+        if self._process is not None and self._process.poll() is None:
             self.thaw()
             self._process.send_signal(how)
             self._process.wait(60)

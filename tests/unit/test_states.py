@@ -14,6 +14,13 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
     "finish": {"in_progress": {"done"}},
     "fail": {"in_progress": {"failed"}},
     "result_missing": {"done": {"failed"}},
+    "withdraw": {"in_progress": {"cancelled"}},
+    "outcome_unknown": {"in_progress": {"failed"}},
+    "child_failed": {"waiting_children": {"failed"}},
+    "reschedule": {
+        "pending": {"pending", "scheduled"},
+        "scheduled": {"pending", "scheduled"},
+    },
     "retry_later": {"in_progress": {"scheduled"}},
     "snooze": {"in_progress": {"scheduled"}},
     "hand_back": {"in_progress": {"pending"}},
@@ -38,7 +45,13 @@ ALLOWED: dict[str, dict[str, set[str]]] = {
         )
     },
     "resume": {
-        "paused": {"pending", "waiting_input", "waiting_approval", "waiting_children"}
+        "paused": {
+            "pending",
+            "scheduled",
+            "waiting_input",
+            "waiting_approval",
+            "waiting_children",
+        }
     },
     "cancel": {
         status: {"cancelled"}
@@ -112,7 +125,15 @@ def test_from_a_final_status_only_a_person_or_a_missing_result_leads_on() -> Non
 def test_only_a_workers_changes_are_fenced_and_all_of_them_end_a_run() -> None:
     fenced = {t.name for t in TRANSITIONS.values() if t.fenced}
 
-    assert fenced == {"finish", "fail", "retry_later", "snooze", "hand_back", "wait"}
+    assert fenced == {
+        "finish",
+        "fail",
+        "retry_later",
+        "snooze",
+        "hand_back",
+        "withdraw",
+        "wait",
+    }
     assert all(TRANSITIONS[name].sources == {JobStatus.IN_PROGRESS} for name in fenced)
 
 

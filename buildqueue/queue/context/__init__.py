@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,6 +54,8 @@ class Context(Steps, Memory, Effects, Offspring):
     # A connection of the engine's own, so that what is told is seen at once, also from
     # inside a transaction of the handler. None: the usual one.
     session: BaseDatabaseWrapper | None = None
+    # Threads of the handler's have connections, and transactions, of their own.
+    _thread: int = field(default_factory=threading.get_ident, init=False)
     _held: bool = field(default=True, init=False)
     _looked: float = field(default=0.0, init=False)
 
@@ -99,10 +102,11 @@ class Context(Steps, Memory, Effects, Offspring):
     @contextmanager
     def outside(self) -> Iterator[None]:
         """Have the engine's writes go past a transaction that the handler has open."""
-        if self.session is None or self.session.connection is None:
+        own = self.session if threading.get_ident() == self._thread else None
+        if own is None or own.connection is None:
             yield
             return
-        with database.through(self.session):
+        with database.through(own):
             yield
 
     def tell(

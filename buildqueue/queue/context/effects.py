@@ -12,8 +12,10 @@ again until a person has looked.
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +26,7 @@ from ...exceptions import (
     NotDone,
     OutcomeUnknown,
     PermanentError,
+    Refused,
     Rejected,
 )
 from ...models import JobAction
@@ -87,10 +90,11 @@ class Effects:
         if action.status == ActionStatus.SUCCEEDED:
             return dict(action.receipt or {})
         self.log(f"==> {action.title}")
-        with fenced(self):
+        with _own_move(self):
             action = actions.begin(action, self.lease_id)
         try:
             receipt = dict(function(action) or {})
+            json.dumps(receipt, allow_nan=False)
         except (NotDone, Rejected) as error:
             _end(self, action, ActionStatus.FAILED, error=str(error))
             raise
@@ -104,6 +108,17 @@ class Effects:
             ) from error
         _end(self, action, ActionStatus.SUCCEEDED, receipt=receipt)
         return receipt
+
+
+@contextmanager
+def _own_move(run: Run) -> Iterator[None]:
+    """Move an action; whoever took the lease has said what became of it already."""
+    try:
+        with fenced(run):
+            yield
+    except Refused:
+        run.check_lease()
+        raise
 
 
 def _to_perform(run: Run, key: str) -> JobAction:
@@ -138,7 +153,7 @@ def _end(
     """Store what became of it; a lost connection is tried again while the lease lives."""
 
     def store() -> None:
-        with fenced(run):
+        with _own_move(run):
             actions.end(action, status, run.lease_id, receipt=receipt, error=error)
 
     until = time.monotonic() + 2 * conf.get().lease_seconds

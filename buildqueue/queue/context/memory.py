@@ -52,6 +52,7 @@ class Memory:
         State is merged, objects key by key; the others are replaced. Inside a step it
         commits with the step, otherwise at once. LostLeaseError: nothing was stored.
         """
+        self.check_lease()
         with self.outside():
             records.ensure(self.job.pk, lease=self.lease_id)
         with fenced(self):

@@ -29,7 +29,7 @@ from . import mails, signing, webhooks
 logger = logging.getLogger(__name__)
 
 HOLD: Final = timedelta(seconds=60)  # longer than any one try should take
-MOST_TRIES: Final = 10
+MOST_TRIES: Final = 15  # over about 17 hours
 BACKOFF: Final = Backoff(base_seconds=5.0, max_seconds=6 * 3600.0)
 LONGEST_ERROR: Final = 500
 
@@ -53,7 +53,8 @@ FROM buildqueue_notice WHERE status = 'pending'
 def send_due(limit: int = 100) -> int:
     """Send what is due, at most so many tries; return how many were taken.
 
-    Any number of processes may do it at once: each notice is sent by one of them.
+    Call it outside any transaction. Any number of processes may do it at once: each
+    notice is sent by one of them.
     """
     sent = 0
     for _ in range(limit):

@@ -60,9 +60,12 @@ def tell_change(job: BuildJob, change: Change) -> None:
 
 
 def tell_question(job: BuildJob, asked: Mapping[str, Any]) -> None:
-    """Tell what a job asks a person; `asked` is what `questions.stored` returned."""
+    """Tell what a job asks a person; nothing when it waits for something else.
+
+    `asked` is what the job keeps of its wait: for input, what `questions.stored` returned.
+    """
     event = NoticeEvent.INPUT_ASKED
-    if _is_wanted(event):
+    if asked.get("for") == "input" and _is_wanted(event):
         facts = bodies.of_job(job) | bodies.of_question(asked)
         key = keys.of_question(job, asked)
         tell(event, job, key=key, body=bodies.body(event, clock.now(), facts))

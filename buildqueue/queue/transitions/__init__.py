@@ -13,8 +13,7 @@ Locks are taken in the order child, parent, and for one job: job, run, action, b
 
 from __future__ import annotations
 
-from .changing import apply, settle
-from .endings import retry_final_hook
+from .changing import apply, retry_final_hook, settle
 from .taking import Holder, promote_due, take
 from .timeline import Change, record
 

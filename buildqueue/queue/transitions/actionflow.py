@@ -13,7 +13,7 @@ from ...exceptions import Refused
 from ...models import BuildJob, JobAction
 from ...models.expressions import ClockTimestamp
 from ...states import ACTION_FLOW, ActionStatus, EventKind
-from .. import database, logs
+from .. import database, logs, outbox
 from ..outcomes import SYSTEM, WORKER, Actor
 from .timeline import record
 
@@ -114,7 +114,7 @@ def ask_anew(job: BuildJob, actor: Actor) -> None:
     for action in rows.filter(job_id=job.pk, status__in=turned_down):
         again = action.needs_review or action.status == _S.DENIED
         span = action.expires_at - action.created_at if action.expires_at else None
-        move(
+        moved = move(
             action,
             _S.AWAITING_REVIEW if again else _S.APPROVED,
             actor=actor,
@@ -124,3 +124,5 @@ def ask_anew(job: BuildJob, actor: Actor) -> None:
             decided_by="",
             decided_by_id="",
         )
+        if again:
+            outbox.tell_action(job, moved, "approval.asked")

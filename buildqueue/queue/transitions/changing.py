@@ -57,8 +57,10 @@ def apply(
         _remember_wait(before, change)
         job = BuildJob.objects.using(database.alias()).get(pk=job_id)
         record(job, change.transition.name, change=change, run=before.lease_id)
+        if change.waits_for is not None:
+            outbox.tell_question(job, change.waits_for)
         if job.is_final:
-            job = _end(job, change)
+            job = _end(run_final_hook(job), change)
         _tell(before, job, change)
         if job.status in WAITING:
             job = settle(job.pk) or job
@@ -69,21 +71,44 @@ def settle(job_id: UUID) -> BuildJob | None:
     """Wake a waiting job, or fail it by its child, if its wait is over; else None."""
     with database.atomic():
         jobs = BuildJob.objects.using(database.alias()).select_for_update(no_key=True)
-        job = jobs.filter(pk=job_id, status__in=sorted(WAITING)).first()
-        due = waits.verdict(job) if job is not None else None
+        # Locked in whatever status it is: one that is about to wait comes before this
+        # and is woken by it, or after it and sees what was committed with it.
+        job = jobs.filter(pk=job_id).first()
+        if job is None or job.status not in WAITING:
+            return None
+        due = waits.verdict(job)
         return None if due is None else apply(job_id, due)
 
 
 def _end(job: BuildJob, change: Change) -> BuildJob:
-    """Do what belongs to every end, however the job came to it."""
-    job = run_final_hook(job)
+    """Do what belongs to every end, however the job came to it, behind its hook."""
+    actionflow.cancel_undecided(job)
     if job.status != JobStatus.DONE:
-        actionflow.cancel_undecided(job)
         families.cancel_children_after_commit(job)
     if job.parent_id is not None:
         settle(job.parent_id)
     outbox.tell_change(job, change)
     return job
+
+
+def retry_final_hook(job_id: UUID) -> bool:
+    """Run a pending final hook again; true when it went well. A duty's call.
+
+    It may find that the result is missing: then the job ends once more, failed.
+    """
+    with database.atomic():
+        jobs = BuildJob.objects.using(database.alias())
+        locked = jobs.select_for_update(no_key=True, skip_locked=True)
+        job = locked.filter(pk=job_id, hook_pending=True).first()
+        if job is None:
+            return False
+        before = job.status
+        job = run_final_hook(job)
+        if job.status != before:
+            failed = Change(transition=states.RESULT_MISSING, target=JobStatus.FAILED)
+            _end(job, failed)
+            signals.job_changed_after_commit(job, before, using=database.alias())
+    return not job.hook_pending
 
 
 def _unless_unknown(before: BuildJob, change: Change) -> Change:
@@ -113,7 +138,6 @@ def _unless_unknown(before: BuildJob, change: Change) -> Change:
 def _remember_wait(before: BuildJob, change: Change) -> None:
     if change.waits_for is not None:
         waits.remember(before, change.waits_for)
-        outbox.tell_question(before, change.waits_for)
     elif before.status in PARKED and change.target not in WAITING | {JobStatus.PAUSED}:
         waits.remember(before, None)
 

@@ -7,9 +7,8 @@ ending.
 from __future__ import annotations
 
 import logging
-from uuid import UUID
 
-from ... import signals, states
+from ... import states
 from ...exceptions import ResultMissing
 from ...models import BuildJob, JobRun
 from ...states import EventKind, JobStatus, RunOutcome
@@ -79,20 +78,3 @@ def _fail_for_missing_result(job: BuildJob, reason: str) -> BuildJob:
     )
     record(failed, states.RESULT_MISSING.name, change=change)
     return failed
-
-
-def retry_final_hook(job_id: UUID) -> bool:
-    """Run a pending final hook again; true when it went well. A duty's call."""
-    with database.atomic():
-        jobs = BuildJob.objects.using(database.alias())
-        job = (
-            jobs.select_for_update(no_key=True, skip_locked=True)
-            .filter(pk=job_id, hook_pending=True)
-            .first()
-        )
-        if job is None:
-            return False
-        ended = run_final_hook(job)
-        if ended.status != job.status:
-            signals.job_changed_after_commit(ended, job.status, using=database.alias())
-    return not ended.hook_pending

@@ -12,7 +12,7 @@ from functools import partial
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Exists, OuterRef, Q
 
 from ... import states
 from ...exceptions import InvalidTransition
@@ -46,16 +46,13 @@ def cancel_children_after_commit(job: BuildJob) -> None:
 
 def _cancel_children(parent_id: UUID) -> None:
     jobs = BuildJob.objects.using(database.alias())
-    # Whoever retried the parent meanwhile wants its children.
-    ended = jobs.filter(parent_id=parent_id, completed_at__isnull=True).filter(
-        parent__status__in=FAILED
-    )
-    for child in ended.order_by(F("seq").desc()).values_list("pk", flat=True)[:AT_ONCE]:
+    left = jobs.filter(parent_id=parent_id, completed_at__isnull=True).order_by("seq")
+    for child in left.values_list("pk", flat=True)[:AT_ONCE]:
         cancel_child(child)
 
 
 def cancel_child(job_id: UUID) -> bool:
-    """Cancel a job because its parent has ended; false when it ended by itself."""
+    """Cancel a job because its parent has ended; false when that is no longer so."""
     from .changing import apply  # the other way round it is called by apply
 
     why = "its parent job did not end done"
@@ -66,8 +63,22 @@ def cancel_child(job_id: UUID) -> bool:
         reason=why,
         values={"error_code": "cancelled", "error_msg": why},
     )
+    parents = BuildJob.objects.using(database.alias()).filter(status__in=FAILED)
+    # Whoever retried the parent meanwhile wants its children.
+    still = Q(Exists(parents.filter(pk=OuterRef("parent_id"))))
     try:
-        apply(job_id, change)
+        apply(job_id, change, guard=still)
     except InvalidTransition:
         return False
     return True
+
+
+def children_to_retry(parent_id: UUID) -> list[UUID]:
+    """Return the children of an ended job that did not end done."""
+    jobs = BuildJob.objects.using(database.alias())
+    ended = jobs.filter(parent_id=parent_id, status__in=FAILED)
+    return list(
+        ended.filter(parent__status__in=FAILED)
+        .order_by("seq")
+        .values_list("pk", flat=True)
+    )

@@ -22,11 +22,13 @@ FAILED = (JobStatus.FAILED, JobStatus.CANCELLED)
 
 
 def remember(job: BuildJob, waits_for: dict[str, Any] | None) -> None:
-    """Store what the job waits for."""
-    rows = JobProgress.objects.using(database.alias())
-    if rows.filter(pk=job.pk).update(waits_for=waits_for, lease_id=None):
-        return
-    if waits_for is not None:
+    """Store what the job waits for; None: nothing any more."""
+    rows = JobProgress.objects.using(database.alias()).filter(pk=job.pk)
+    if waits_for is None:
+        # Only if there is something: a revoked run may hold the row in a last step, and
+        # would wait in it for the job's row that is locked here.
+        rows.filter(waits_for__isnull=False).update(waits_for=None, lease_id=None)
+    elif not rows.update(waits_for=waits_for, lease_id=None):
         rows.create(job_id=job.pk, waits_for=waits_for)
 
 

@@ -46,7 +46,12 @@ def test_looking_at_a_confirmation_changes_nothing(root: Client) -> None:
 
 @pytest.mark.parametrize(
     ("verb", "status"),
-    [("cancel", "pending"), ("release", "in_progress"), ("force_fail", "pending")],
+    [
+        ("cancel", "pending"),
+        ("release", "in_progress"),
+        ("force_fail", "pending"),
+        ("pause", "pending"),
+    ],
 )
 @pytest.mark.parametrize("reason", ["", "   "])
 def test_a_verb_that_stops_something_wants_a_reason(
@@ -232,7 +237,10 @@ def test_a_button_that_cannot_be_used_says_why(root: Client) -> None:
 def test_what_cannot_be_done_takes_one_line_of_a_page(root: Client) -> None:
     page = text_of(root.get(page_of(make_job("failed"))))
 
-    line = "Not possible in its present state: Cancel, Release, Force-fail."
+    line = (
+        "Not possible in its present state: Cancel, Pause, Resume, Release, Force-fail, "
+        "Change priority, Change due time."
+    )
     assert page.count(line) == 1
     assert "possible from" not in page
 

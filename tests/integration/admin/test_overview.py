@@ -13,6 +13,7 @@ from buildqueue.admin import display
 from buildqueue.models import Worker
 from buildqueue.queue import stats
 from tests.factories import make_agent, make_job
+from tests.support.decisions import make_action, make_question
 
 from .conftest import Login
 from .pages import JOBS, OVERVIEW, html_of, page_of, text_of
@@ -44,6 +45,32 @@ def test_each_count_is_a_link_to_exactly_those_jobs(root: Client) -> None:
         listed = root.get(tiles[status].address).context["cl"].result_list
         assert str(len(listed)) == tiles[status].number
         assert {job.status for job in listed} <= {status}
+
+
+def test_what_waits_for_a_person_is_a_link_to_exactly_that(root: Client) -> None:
+    make_question()
+    for _ in range(2):
+        make_action()
+    make_action(make_job("failed"), "outcome_unknown")
+    make_job("failed", error_code="max_attempts_exhausted")
+
+    answer = root.get(OVERVIEW)
+
+    for each, number in zip(answer.context["for_you"], (1, 2, 1, 1), strict=True):
+        listed = root.get(each.address).context["cl"].result_list
+        assert (each.number, len(listed)) == (str(number), number), each.title
+    assert "Waiting for you 1 questions to answer 2 actions to review" in text_of(
+        answer
+    )
+
+
+def test_who_may_not_see_actions_gets_no_link_to_them(login: Login) -> None:
+    make_action()
+
+    page = html_of(login("view_overview", "view_buildjob").get(OVERVIEW))
+
+    assert "/jobaction/" not in page
+    assert f'href="{JOBS}' in page
 
 
 def test_a_capped_count_says_so() -> None:

@@ -15,12 +15,16 @@ from .pages import JOBS, act_url
 SOURCE = {
     "retry": "failed",
     "cancel": "pending",
+    "pause": "pending",
+    "resume": "paused",
     "release": "in_progress",
     "force_fail": "pending",
 }
 RESULT = {
     "retry": "pending",
     "cancel": "cancelled",
+    "pause": "paused",
+    "resume": "pending",
     "release": "pending",
     "force_fail": "failed",
 }
@@ -82,7 +86,7 @@ def test_who_may_only_view_can_run_nothing(login: Login, verb: str) -> None:
 
 @pytest.mark.parametrize("verb", sorted(SOURCE))
 def test_no_other_permission_opens_a_verb(login: Login, verb: str) -> None:
-    others = [name for v, name in PERMISSION.items() if v != verb]
+    others = sorted({*PERMISSION.values()} - {PERMISSION[verb]})
     user, job = (
         login("view_buildjob", *others, *OTHERS, name="o"),
         make_job(SOURCE[verb]),
@@ -162,8 +166,10 @@ MODELS = (
     "agentversion",
     "apitoken",
     "buildjob",
+    "jobaction",
     "mcpconnector",
     "mcpconnectorbuild",
+    "notice",
     "overview",
     "worker",
 )

@@ -40,7 +40,7 @@ def _force_fail(job_id: UUID) -> None:
 
 
 def _release(job_id: UUID) -> None:
-    verbs.release(job_id, actor=ANNA)
+    verbs.release(job_id, actor=ANNA, reason="it hangs")
 
 
 def _lease_over(job_id: UUID) -> None:

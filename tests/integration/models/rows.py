@@ -60,6 +60,25 @@ LEGAL: dict[str, Row] = {
         "slots": 1,
         "version": "1",
     },
+    "checkpoint": {"job_id": "{job}", "step": "charge", "attempt": 1},
+    "jobprogress": {"job_id": "{job}"},
+    "jobaction": {
+        "id": A,
+        "job_id": "{job}",
+        "key": "mail",
+        "title": "Mail",
+        "content": {},
+        "content_hash": "0" * 64,
+        "status": "awaiting_review",
+        "attempt": 1,
+    },
+    "notice": {
+        "id": A,
+        "key": "job.done:1",
+        "destination": "shop",
+        "event": "job.done",
+        "body": {},
+    },
 }
 RUNNING: Row = {
     "status": "in_progress",
@@ -260,6 +279,29 @@ ILLEGAL: list[Illegal] = [
     _statuses("chk_workers_status", "worker"),
     Illegal("chk_workers_slots", "worker", {"slots": 0}),
     Illegal("chk_workers_slots", "worker", {"busy": -1}),
+    # what a job remembers
+    Illegal("checkpoints_one_per_step", "checkpoint", {}, after=({},)),
+    Illegal("chk_job_progress_count", "jobprogress", {"done": -1}),
+    Illegal("chk_job_progress_count", "jobprogress", {"done": 1, "total": -1}),
+    # actions
+    _statuses("chk_job_actions_status", "jobaction"),
+    Illegal("chk_job_actions_executing", "jobaction", {"status": "executing"}),
+    Illegal(
+        "chk_job_actions_executing",
+        "jobaction",
+        {"status": "executing", "lease_id": A},
+    ),
+    Illegal(
+        "chk_job_actions_executing",
+        "jobaction",
+        {"status": "executing", "started_at": ALWAYS},
+    ),
+    Illegal("job_actions_one_per_key", "jobaction", {"id": B}, after=({},)),
+    # notices
+    _statuses("chk_notices_status", "notice"),
+    Illegal("chk_notices_sent", "notice", {"status": "sent"}),
+    Illegal("chk_notices_sent", "notice", {"sent_at": ALWAYS}),
+    Illegal("notices_once", "notice", {"id": B}, after=({},)),
 ]
 
 
@@ -274,10 +316,12 @@ def insert(table: str, row: Row, references: dict[str, str] | None = None) -> st
         for name, value in row.items()
     }
     columns = ", ".join(values)
+    key = "job_id" if table == "jobprogress" else "id"
     marks = ", ".join(["%s"] * len(values))
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO buildqueue_{table} ({columns}) VALUES ({marks}) RETURNING id",
+            f"INSERT INTO buildqueue_{table} ({columns}) VALUES ({marks}) "
+            f"RETURNING {key}",
             list(values.values()),
         )
         return str(cursor.fetchone()[0])

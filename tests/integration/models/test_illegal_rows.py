@@ -30,6 +30,8 @@ STATUS_CHECKS: dict[str, type[models.TextChoices]] = {
     "chk_connector_builds_status": states.ConnectorBuildStatus,
     "chk_job_runs_outcome": states.RunOutcome,
     "chk_workers_status": states.WorkerStatus,
+    "chk_job_actions_status": states.ActionStatus,
+    "chk_notices_status": states.NoticeStatus,
 }
 
 
@@ -113,6 +115,11 @@ def test_a_status_check_names_the_statuses_of_states(
         ("mcpconnectorbuild", "owner_id"),
         ("jobrun", "job_id"),
         ("jobevent", "job_id"),
+        ("checkpoint", "step"),
+        ("jobaction", "content"),
+        ("jobaction", "content_hash"),
+        ("jobprogress", "state"),
+        ("notice", "body"),
     ],
 )
 def test_a_column_that_must_be_there_is_named_when_it_is_not(
@@ -136,6 +143,9 @@ def test_a_column_that_must_be_there_is_named_when_it_is_not(
         ("buildjob", "connector_id"),
         ("jobrun", "job_id"),
         ("jobevent", "job_id"),
+        ("checkpoint", "job_id"),
+        ("jobaction", "job_id"),
+        ("jobprogress", "job_id"),
         ("agentbuild", "agent_id"),
         ("agentversion", "agent_id"),
         ("agentdeployment", "agent_id"),

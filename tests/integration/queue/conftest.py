@@ -48,7 +48,7 @@ def add_kind(monkeypatch: pytest.MonkeyPatch) -> AddKind:
         kind = f"kind_{uuid.uuid4().hex}"
         made = handlers.Handler(
             kind=kind,
-            function=lambda ctx, payload: None,
+            function=options.pop("function", lambda ctx, payload: None),
             payload=options.pop("payload", Free),
             on_final=on_final,
             on_reopen=on_reopen,

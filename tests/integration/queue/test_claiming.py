@@ -222,7 +222,7 @@ def test_a_held_job_is_not_taken() -> None:
 def test_a_job_whose_old_process_may_live_keeps_no_other_from_its_turn() -> None:
     make_job(priority=9)
     [first] = claiming.claim(Scope(), holder())
-    verbs.release(first.pk, actor=ANNA)
+    verbs.release(first.pk, actor=ANNA, reason="it hangs")
     other = make_job()
 
     assert _claim(10) == [other.pk]

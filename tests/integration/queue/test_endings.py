@@ -60,7 +60,7 @@ def test_the_hook_runs_with_the_job_as_it_ended(add_kind: AddKind) -> None:
 
     _finish(_running(kind))
     verbs.cancel(make_job(payload={"kind": kind}).pk, actor=ANNA)
-    verbs.force_fail(make_job(payload={"kind": kind}).pk, actor=ANNA)
+    verbs.force_fail(make_job(payload={"kind": kind}).pk, actor=ANNA, reason="lost")
     recovery.rescue([_running(kind, max_attempts=1)], CRASH)
 
     assert seen == [
@@ -75,7 +75,7 @@ def test_a_job_that_goes_on_runs_no_hook(add_kind: AddKind) -> None:
     kind = add_kind(on_final=_leave_effect)
 
     recovery.rescue([_running(kind)], CRASH)
-    verbs.release(_running(kind).pk, actor=ANNA)
+    verbs.release(_running(kind).pk, actor=ANNA, reason="it hangs")
 
     assert not Effect.objects.exists()
 

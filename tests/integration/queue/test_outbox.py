@@ -135,6 +135,13 @@ def test_a_changed_question_is_a_new_notice_and_the_same_one_is_not() -> None:
     )
 
 
+def test_a_wait_for_something_else_asks_nobody_anything() -> None:
+    for waits_for in ("children", "approval"):
+        outbox.tell_question(make_job("waiting_children"), {"for": waits_for})
+
+    assert told() == []
+
+
 def _action(job: BuildJob, **values: Any) -> JobAction:
     return JobAction.objects.create(
         job=job,

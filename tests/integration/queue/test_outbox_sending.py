@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import email
 import email.policy
 import json
@@ -281,7 +280,6 @@ class Inbox:
         self.refuses = False
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
-        await asyncio.sleep(0)
         if self.refuses:
             return "451 try again later"
         policy: Any = email.policy.default

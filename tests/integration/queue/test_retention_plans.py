@@ -1,4 +1,4 @@
-"""Does retention find old rows by an index, and what hangs on them too?"""
+"""Are old rows, what hangs on them, and due notices found by an index among many?"""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from django.db import connection
 
 from buildqueue.models import BuildJob
 from buildqueue.queue import retention
+from buildqueue.queue.outbox import sending
 from tests.support.plans import explain
 
 from .test_retention import JOBS, make_many
@@ -106,3 +107,13 @@ def test_what_hangs_on_a_job_is_found_by_an_index(
     plan = explain(sql, [job.pk], run=False)
 
     assert table not in plan.scanned(), plan
+
+
+def test_due_notices_are_found_by_their_index(filled: None, db: None) -> None:
+    take = explain(sending.TAKE, [sending.HOLD], run=True)
+    when = explain(sending.NEXT, [], run=True)
+
+    for plan in (take, when):
+        assert "notices_due" in plan.indexes(), plan
+        assert "buildqueue_notice" not in plan.scanned(), plan
+        assert plan.rows_read() < 10, plan

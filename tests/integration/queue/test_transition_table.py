@@ -29,13 +29,13 @@ CRASH = Cause(outcome=RunOutcome.CRASHED, code="crashed", message="it crashed")
 Drive = Callable[[BuildJob], object]
 
 
-def _applied(name: str, **options: Any) -> Drive:
+def _applied(name: str, target: JobStatus | None = None, **options: Any) -> Drive:
     transition = TRANSITIONS[name]
 
     def drive(job: BuildJob) -> object:
         change = Change(
             transition=transition,
-            target=min(transition.targets),
+            target=target or min(transition.targets),
             actor=WORKER if transition.fenced else ANNA,
             reason="because",
             **options,
@@ -48,6 +48,11 @@ def _applied(name: str, **options: Any) -> Drive:
 
 def _verb(name: str) -> Drive:
     return lambda job: verbs.VERBS[name][0](job.pk, actor=ANNA, reason="because")
+
+
+def _reschedule(job: BuildJob) -> object:
+    later = timezone.now() + timedelta(hours=1)
+    return verbs.change_due(job.pk, due_at=later, actor=ANNA, reason="because")
 
 
 def _rescue(job: BuildJob) -> object:
@@ -74,6 +79,7 @@ SUCCEEDED = {"outcome": RunOutcome.SUCCEEDED}
 FAILED = {"outcome": RunOutcome.FAILED}
 WAITING = {"outcome": RunOutcome.WAITING}
 RELEASED = {"outcome": RunOutcome.RELEASED}
+QUESTION = {"for": "input", "question": "Which?", "fields": {}}
 
 # How each transition is made; enqueue and result_missing have tests of their own.
 DRIVES: dict[str, Drive] = {
@@ -84,17 +90,21 @@ DRIVES: dict[str, Drive] = {
     "retry_later": _applied("retry_later", run=FAILED),
     "snooze": _applied("snooze", run=WAITING),
     "hand_back": _applied("hand_back", run=RELEASED),
-    "wait": _applied("wait", run=WAITING),
+    "withdraw": _applied("withdraw", run=SUCCEEDED),
+    "wait": _applied("wait", JobStatus.WAITING_INPUT, run=WAITING, waits_for=QUESTION),
     "wake": _applied("wake"),
     "rescue": _rescue,
-    "pause": _applied("pause"),
-    "resume": _applied("resume"),
+    "outcome_unknown": _applied("outcome_unknown"),
+    "child_failed": _applied("child_failed"),
+    "pause": _verb("pause"),
+    "resume": _verb("resume"),
+    "reschedule": _reschedule,
     "cancel": _verb("cancel"),
     "release": _verb("release"),
     "force_fail": _verb("force_fail"),
     "retry": _verb("retry"),
 }
-LEAVES_THE_RUN_OPEN = {"pause", "cancel", "release", "force_fail"}
+LEAVES_THE_RUN_OPEN = {"pause", "cancel", "release", "force_fail", "outcome_unknown"}
 PAIRS = [
     (status, name) for status in JobStatus for name in TRANSITIONS if name in DRIVES
 ]
@@ -198,7 +208,7 @@ def test_a_target_that_the_transition_does_not_have_is_a_fault_of_the_caller() -
         Change(transition=states.CANCEL, target=JobStatus.DONE)
 
 
-@pytest.mark.parametrize("name", ["cancel", "release", "force_fail", "retry"])
+@pytest.mark.parametrize("name", [*sorted(verbs.VERBS), "reschedule"])
 def test_a_job_that_is_not_there_is_told_so(name: str) -> None:
     job = make_job(JobStatus.FAILED)
     missing = BuildJob(pk=uuid.uuid4())

@@ -33,6 +33,7 @@ def test_a_job_that_was_not_started_goes_back_free() -> None:
     after = _after_death(job, started=None)
     told = (after.status, after.failures, after.crashes, after.error_code)
     assert told == (JobStatus.PENDING, 0, 0, None)
+    assert job.lease_id is not None
     run = JobRun.objects.get(pk=job.lease_id)
     assert (run.outcome, run.exit_signal) == (RunOutcome.RELEASED, 9)
     event = JobEvent.objects.get(job_id=job.pk)

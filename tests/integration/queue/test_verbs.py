@@ -25,6 +25,8 @@ VALID_FROM = {
     "release": JobStatus.IN_PROGRESS,
     "force_fail": JobStatus.SCHEDULED,
     "retry": JobStatus.CANCELLED,
+    "pause": JobStatus.WAITING_APPROVAL,
+    "resume": JobStatus.PAUSED,
 }
 
 
@@ -54,19 +56,38 @@ def test_a_verb_records_who_and_why(name: str) -> None:
 )
 def test_the_reason_stands_on_the_job_that_a_person_ended(name: str, code: str) -> None:
     ended = _call(name, make_job(), reason="no longer needed")
-    silent = _call(name, make_job())
 
     assert (ended.error_code, ended.error_msg) == (code, "no longer needed")
-    assert silent.error_msg
 
 
-@pytest.mark.parametrize("name", ["cancel", "release", "force_fail"])
+@pytest.mark.django_db
+def test_a_job_cancelled_without_a_word_says_at_least_that() -> None:
+    assert _call("cancel", make_job()).error_msg == "cancelled"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("reason", ["", "  \n"])
+@pytest.mark.parametrize("name", ["release", "force_fail"])
+def test_what_is_done_to_a_run_from_outside_needs_a_reason(
+    name: str, reason: str
+) -> None:
+    job = make_job(JobStatus.IN_PROGRESS)
+
+    with pytest.raises(Refused) as refused:
+        _call(name, job, reason=reason)
+
+    assert refused.value.code == "reason_required"
+    assert BuildJob.objects.get().lease_id == job.lease_id
+    assert not JobEvent.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["cancel", "pause", "release", "force_fail"])
 def test_a_verb_on_a_running_job_takes_the_lease_and_tells_the_worker(
     name: str, notices: Notices
 ) -> None:
     job = make_job(JobStatus.IN_PROGRESS)
 
-    after = _call(name, job)
+    after = _call(name, job, reason="it hangs")
 
     assert (after.lease_id, after.lease_until, after.worker) == (None, None, None)
     assert f"r:{job.worker}" in notices.heard()
@@ -94,7 +115,7 @@ def test_a_released_job_waits_until_its_old_process_is_known_dead() -> None:
     slot = claimed.slot
     assert slot is not None
 
-    verbs.release(claimed.pk, actor=ANNA)
+    verbs.release(claimed.pk, actor=ANNA, reason="it hangs")
     assert _claim() == []
     recovery.end_revoked_runs(recovery.runs_of_slot(slot), ENDED)
     [again] = _claim()
@@ -130,7 +151,7 @@ def test_a_process_whose_handler_returned_too_late_ends_its_own_run() -> None:
     assert lease is not None
 
     assert not recovery.end_own_run(lease)  # still its holder: the report ends it
-    verbs.release(claimed.pk, actor=ANNA)
+    verbs.release(claimed.pk, actor=ANNA, reason="it hangs")
     assert recovery.end_own_run(lease)
     assert not recovery.end_own_run(lease)
 
@@ -140,7 +161,7 @@ def test_a_process_whose_handler_returned_too_late_ends_its_own_run() -> None:
 
 def test_the_end_of_a_revoked_run_wakes_who_waits_for_it(notices: Notices) -> None:
     job = make_job(JobStatus.IN_PROGRESS, queue="slow")
-    verbs.release(job.pk, actor=ANNA)
+    verbs.release(job.pk, actor=ANNA, reason="it hangs")
     notices.heard()
 
     assert job.slot is not None

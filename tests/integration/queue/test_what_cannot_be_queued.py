@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from django.db import transaction
 
 from buildqueue.exceptions import InvalidOption, Refused
 from buildqueue.models import BuildJob
+from buildqueue.models.jobs import MOST
 from buildqueue.queue.enqueueing import enqueue
 from tests.host.jobs import Probe
 
@@ -22,7 +24,11 @@ pytestmark = pytest.mark.django_db
         ("priority", -101),
         ("priority", 1.5),
         ("max_attempts", 0),
-        ("max_attempts", 2**31),
+        ("max_attempts", MOST + 1),
+        ("due_at", datetime(2030, 1, 1)),  # without a zone
+        ("due_at", datetime(1969, 12, 31, tzinfo=UTC)),
+        ("due_at", datetime(9500, 1, 1, tzinfo=UTC)),
+        ("on_duplicate", "replaec"),
         ("queue", ""),
         ("serial_key", ""),
         ("dedupe_key", ""),
@@ -64,5 +70,7 @@ def test_the_ends_of_each_range_are_taken() -> None:
         Probe(), priority=-100, owner_id="o" * 100, queue="ü" * 100, max_attempts=1
     )
     other = enqueue(Probe(), priority=100, serial_key="s" * 200, requires="r" * 200)
+    last = enqueue(Probe(), max_attempts=MOST, due_at=datetime(9000, 1, 1, tzinfo=UTC))
 
     assert (job.priority, other.priority) == (-100, 100)
+    assert (last.max_attempts, last.due_at.year) == (MOST, 9000)

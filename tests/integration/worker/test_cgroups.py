@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from buildqueue.queue.limits import Limits
-from buildqueue.worker import cgroups
+from buildqueue.worker import cgroups, hierarchies
 from buildqueue.worker.cgroups import Group, Place
 
 MIB = 1024 * 1024
@@ -40,7 +40,7 @@ def test_the_hierarchies_of_version_1_are_found_each_for_itself(
 ) -> None:
     mounts = [mount(tmp_path / n, "cgroup", options) for n, options in V1.items()]
     groups = ["4:memory:/a/b", "8:pids:/", "2:cpu,cpuacct:/c", "1:name=systemd:/"]
-    found = cgroups.own_places(proc(tmp_path, mounts=mounts, groups=groups))
+    found = hierarchies.own_places(proc(tmp_path, mounts=mounts, groups=groups))
     assert found == {
         "memory": Place(tmp_path / "memory/a/b", unified=False),
         "pids": Place(tmp_path / "pids", unified=False),
@@ -53,7 +53,7 @@ def test_in_a_container_the_path_is_taken_from_where_it_is_mounted(
 ) -> None:
     mounts = [mount(tmp_path / "m", "cgroup", "rw,memory", root="/docker/1f")]
     layout = proc(tmp_path, mounts=mounts, groups=["4:memory:/docker/1f/x"])
-    assert cgroups.own_places(layout)["memory"].folder == tmp_path / "m/x"
+    assert hierarchies.own_places(layout)["memory"].folder == tmp_path / "m/x"
 
 
 def unified(folder: Path, *, given: str = "", procs: str = "") -> tuple[Path, Path]:
@@ -71,28 +71,28 @@ def test_without_controllers_for_those_below_no_group_can_be_made(
     tmp_path: Path,
 ) -> None:
     _, layout = unified(tmp_path)
-    assert cgroups.own_places(layout) == {}
+    assert hierarchies.own_places(layout) == {}
 
 
 def test_a_worker_alone_in_its_group_makes_room_for_groups_beside_it(
     tmp_path: Path,
 ) -> None:
     own, layout = unified(tmp_path)
-    cgroups.settle(layout)
-    assert (own / cgroups.LEAF / "cgroup.procs").read_text() == "0"
+    hierarchies.settle(layout)
+    assert (own / hierarchies.LEAF / "cgroup.procs").read_text() == "0"
     assert (own / "cgroup.subtree_control").read_text() == "+memory +pids"
     (own / "cgroup.subtree_control").write_text("memory pids\n")
-    (layout / "cgroup").write_text(f"0::/service/{cgroups.LEAF}\n")
-    places = cgroups.own_places(layout)
+    (layout / "cgroup").write_text(f"0::/service/{hierarchies.LEAF}\n")
+    places = hierarchies.own_places(layout)
     assert {place.folder for place in places.values()} == {own}
     assert set(places) == set(cgroups.CONTROLLERS)
 
 
 def test_a_group_with_other_processes_is_left_alone(tmp_path: Path) -> None:
     own, layout = unified(tmp_path, procs=f"1\n{os.getpid()}\n")
-    cgroups.settle(layout)
+    hierarchies.settle(layout)
     assert (own / "cgroup.subtree_control").read_text() == ""
-    assert not (own / cgroups.LEAF).exists()
+    assert not (own / hierarchies.LEAF).exists()
 
 
 def test_what_a_killed_worker_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_what_a_killed_worker_left_is_removed_when_it_is_old(tmp_path: Path) -> 
         folder.mkdir()
     os.utime(old, (0, 0))
     os.utime(own / "another", (0, 0))
-    cgroups.settle(layout)
+    hierarchies.settle(layout)
     assert not old.exists()
     assert fresh.exists()
     assert (own / "another").exists()
@@ -183,9 +183,9 @@ def test_no_group_counts_nothing(tmp_path: Path) -> None:
 PROGRAM = """
 import json, os, signal, subprocess, sys
 from buildqueue.queue.limits import Limits
-from buildqueue.worker import cgroups
+from buildqueue.worker import cgroups, hierarchies
 limits = Limits(memory_bytes=64 * 1024 * 1024)
-group, why = cgroups.enclose(limits, sys.argv[1], cgroups.own_places())
+group, why = cgroups.enclose(limits, sys.argv[1], hierarchies.own_places())
 hold = "held = b'x' * (int(input()) * 1024 * 1024); input()"
 child = subprocess.Popen([sys.executable, "-S", "-c", hold], stdin=subprocess.PIPE)
 if sys.argv[2] == "kill":
@@ -201,7 +201,7 @@ print(json.dumps([group.folders, code, group.ooms()]))
 @pytest.mark.parametrize(("way", "ooms"), [("kill", 0), ("eat", 1)])
 def test_the_kernel_tells_a_kill_for_memory_from_any_other(way: str, ooms: int) -> None:
     name = f"test-{uuid4()}"
-    place = cgroups.own_places().get("memory")
+    place = hierarchies.own_places().get("memory")
     if place is None or not os.access(place.folder, os.W_OK):
         pytest.skip("no memory control group can be made here")
     try:

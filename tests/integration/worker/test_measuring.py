@@ -64,7 +64,7 @@ def start_eight_children() -> None:
         program(HOLD.format(0))
 
 
-TOO_MUCH = {
+TOO_MUCH: dict[str, tuple[Any, dict[str, Any], str]] = {
     "cpu": (spin, {"cpu_seconds": 0.3}, "cpu_limit"),
     "cpu of a child": (have_a_child_that_spins, {"cpu_seconds": 0.3}, "cpu_limit"),
     "memory": (hold_in_three_children, {"memory_bytes": 120 * MIB}, "out_of_memory"),

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from buildqueue.exceptions import (
+    ActionRefused,
     Cancelled,
     InvalidPayload,
+    NotDone,
+    OutcomeUnknown,
+    PermanentError,
     Refused,
     Rejected,
+    SoftTimeLimit,
+    TransientError,
     Unavailable,
     UnknownKind,
+    UserError,
 )
-from buildqueue.queue.failures import MAX_MESSAGE, MAX_TRACEBACK, backoff, outcome_of
+from buildqueue.queue.failures import MAX_MESSAGE, MAX_TRACEBACK, Backoff, outcome_of
 from buildqueue.queue.outcomes import Fail, Outcome, Retry
+from buildqueue.states import ErrorClass
 
 
 @pytest.mark.parametrize(
@@ -29,7 +39,17 @@ from buildqueue.queue.outcomes import Fail, Outcome, Retry
         (Cancelled("cancelled", "stopped"), Retry, "cancelled"),
         (ValueError("nobody expected it"), Retry, "exception"),
         (RecursionError(), Retry, "exception"),
-        (MemoryError(), Retry, "exception"),
+        (MemoryError(), Retry, "out_of_memory"),
+        (OSError(errno.EFBIG, "File too large"), Retry, "file_limit"),
+        (OSError(errno.ENOSPC, "No space left"), Retry, "exception"),
+        (SoftTimeLimit(5), Retry, "soft_timed_out"),
+        (TransientError("later"), Retry, "transient"),
+        (TransientError("later", code="busy"), Retry, "busy"),
+        (PermanentError("never"), Fail, "permanent"),
+        (UserError("no such order"), Fail, "user_error"),
+        (NotDone("the mail was not sent"), Retry, "action_failed"),
+        (ActionRefused("no"), Fail, "action_denied"),
+        (OutcomeUnknown("who knows"), Fail, "outcome_unknown"),
     ],
 )
 def test_an_exception_is_an_outcome_with_a_stable_code(
@@ -41,6 +61,41 @@ def test_an_exception_is_an_outcome_with_a_stable_code(
     assert isinstance(outcome, expected)
     assert outcome.code == code
     assert outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("error", "blame"),
+    [
+        (TransientError("x"), ErrorClass.TRANSIENT),
+        (Unavailable("x", "x"), ErrorClass.TRANSIENT),
+        (NotDone("x"), ErrorClass.TRANSIENT),
+        (SoftTimeLimit(1), ErrorClass.TRANSIENT),
+        (PermanentError("x"), ErrorClass.PERMANENT),
+        (UnknownKind("x", []), ErrorClass.PERMANENT),
+        (ActionRefused("x"), ErrorClass.PERMANENT),
+        (OutcomeUnknown("x"), ErrorClass.PERMANENT),
+        (UserError("x"), ErrorClass.USER),
+        (InvalidPayload("x", {}), ErrorClass.USER),
+        (Rejected("x", "x"), ErrorClass.USER),
+        (Refused("x", "x"), ErrorClass.USER),
+        (ValueError("x"), ErrorClass.UNKNOWN),
+        (MemoryError(), ErrorClass.UNKNOWN),
+    ],
+)
+def test_an_exception_says_whose_fault_it_is(
+    error: Exception, blame: ErrorClass
+) -> None:
+    outcome = outcome_of(error)
+
+    assert isinstance(outcome, Fail | Retry)
+    assert outcome.blame == blame
+
+
+def test_who_knows_when_it_may_work_is_believed() -> None:
+    outcome = outcome_of(TransientError("busy", delay_seconds=7))
+
+    assert isinstance(outcome, Retry)
+    assert outcome.delay_seconds == 7
 
 
 def test_what_nobody_expected_keeps_its_traceback() -> None:
@@ -62,7 +117,8 @@ def test_a_long_message_and_a_long_traceback_are_cut() -> None:
 
 
 def _pause(failures: int, rand: float = 0.5) -> float:
-    return backoff(failures, base=2, longest=600, jitter=0.2, rand=lambda: rand)
+    backoff = Backoff(base_seconds=2, max_seconds=600, jitter=0.2)
+    return backoff.delay(failures, rand=lambda: rand)
 
 
 def test_the_pause_doubles_from_the_base_to_the_longest() -> None:

@@ -1,0 +1,45 @@
+"""Which job or action is meant by what was typed? An id, or the beginning of one."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
+
+from ..exceptions import BuildQueueError
+from ..models import BuildJob, JobAction
+
+SHORTEST_PREFIX = 4
+
+
+class NotFound(BuildQueueError):
+    """Nothing, or more than one, answers to what was typed."""
+
+
+def find_job(text: str) -> BuildJob:
+    """Return the job with this id or beginning of one."""
+    job: BuildJob = _find(BuildJob.objects.all(), "job", text)
+    return job
+
+
+def find_action(text: str) -> JobAction:
+    """Return the action with this id or beginning of one."""
+    rows = JobAction.objects.select_related("job")
+    action: JobAction = _find(rows, "action", text)
+    return action
+
+
+def _find(rows: QuerySet[Any], word: str, text: str) -> Any:
+    try:
+        found = list(rows.filter(pk=UUID(text)))
+    except ValueError:
+        if len(text) < SHORTEST_PREFIX:
+            raise NotFound(f"{text!r} is too short: 4 letters at least") from None
+        named = rows.annotate(text=Cast("id", TextField()))
+        found = list(named.filter(text__startswith=text.lower())[:2])
+    if len(found) == 1:
+        return found[0]
+    what = f"more than one {word} begins" if found else f"no {word} begins"
+    raise NotFound(f"{what} with {text!r}")
