@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 DEV_READY := $(VENV)/.ready-dev
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check lint types imports migrations deploy-check matrix \
+.PHONY: help demo serve test chaos check lint types imports migrations deploy-check matrix \
         screenshots venv dev stop clean
 
 # What only looks at the code needs no database: named, so that none is started.
@@ -30,6 +30,10 @@ serve: $(READY) ## The same web server, worker and database, without the upload
 
 test: $(READY) ## Run the whole suite against a real PostgreSQL (ARGS=... for pytest)
 	@cd $(ROOT) && $(BIN)/python -m tests.run $(ARGS)
+
+chaos: $(READY) ## Kill and cut everything at random, then check every promise (MINUTES=10 SEED=1)
+	@cd $(ROOT) && $(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) \
+	  $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 check: $(DEV_READY) lint types imports migrations deploy-check ## All that CI looks at besides the tests
 

@@ -37,7 +37,7 @@ WITH RECURSIVE line AS (
     UNION ALL
     SELECT job.parent_id, line.generation + 1
     FROM line JOIN buildqueue_buildjob AS job ON job.id = line.parent_id
-    WHERE line.generation < %s
+    WHERE line.generation <= %s
 )
 SELECT max(generation) FROM line
 """
@@ -172,10 +172,10 @@ def _check_depth(parent: BuildJob) -> None:
     with database.connection().cursor() as cursor:
         cursor.execute(GENERATIONS, [parent.pk, most])
         generations = cursor.fetchone()[0]
-    if generations >= most:
+    if generations > most:
         raise Refused(
             "child_depth",
-            f"The job would be generation {generations + 1} of children; "
+            f"The job would be generation {generations} of children; "
             f"BUILDQUEUE['CHILD_DEPTH'] allows {most}.",
         )
 

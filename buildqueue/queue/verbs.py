@@ -85,9 +85,14 @@ def retry(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
     outcome is to be settled first, when the kind's `on_reopen` says no, for instance of a
     deleted agent, and when another open job holds its dedupe key by now.
     """
-    for child in families.children_to_retry(job_id):
-        with suppress(BuildQueueError):  # then the parent finds it as it is
-            retry(child, actor=actor, reason=reason or "its parent is retried")
+    why = reason or "its parent is retried"
+    for below in families.not_done_below(job_id):
+        with suppress(BuildQueueError):  # then its parent finds it as it is
+            _retry(below, actor=actor, reason=why)
+    return _retry(job_id, actor=actor, reason=reason)
+
+
+def _retry(job_id: UUID, *, actor: Actor, reason: str) -> BuildJob:
     values = {
         "due_at": Now(),
         "error_code": None,

@@ -58,6 +58,9 @@ class SoftClock:
             yield
         finally:
             self._running = False
+            if self._seconds is not None:
+                # A handler may have taken the signal for itself; by default it kills.
+                signal.signal(SOFT, self._hear)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         seconds = self._seconds
@@ -75,9 +78,7 @@ class Enclosure:
     limits: Limits = UNLIMITED
     group: Group = field(default_factory=Group)
     hindrance: str = ""
-    lasting: bool = (
-        False  # the process keeps something of it: it must take no other job
-    )
+    lasting: bool = False  # something of it stays: the process takes no other job
 
     def told(self) -> dict[str, Any]:
         """Return what the guardian must know, and why the kernel does not help it."""

@@ -31,6 +31,14 @@ STEADY: dict[str, Any] = {
     "tcp_user_timeout": 30_000,
 }
 
+LONGEST_GUARD = 300  # seconds
+GUARD = """
+WITH limited AS MATERIALIZED (
+    SELECT set_config('idle_in_transaction_session_timeout', %s, true)
+)
+SELECT pg_try_advisory_xact_lock(%s, %s) FROM limited
+"""
+
 
 def key_of(name: UUID) -> int:
     """Return the 64-bit advisory lock key of a worker or slot."""
@@ -107,11 +115,11 @@ def guarding(space: int, number: int) -> Iterator[bool]:
     """Be the only one in this block; false when somebody else is.
 
     The lock is of a transaction, which a pooler keeps together, on a connection that
-    does nothing else: what the block does has transactions of its own. If the connection
-    is lost meanwhile another one may come in, so the block's changes need guards of
-    their own.
+    does nothing else: what the block does has transactions of its own. The server ends
+    it after a while, lest a frozen or cut-off holder keep the others out for ever; then,
+    or when it is lost, another one may come in: changes need guards of their own.
     """
     with closing(own_connection()) as session, session.cursor() as cursor:
         cursor.execute("BEGIN")
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [space, number])
+        cursor.execute(GUARD, [f"{LONGEST_GUARD}s", space, number])
         yield bool(cursor.fetchone()[0])

@@ -9,6 +9,7 @@ rescued; after it the job is where the outcome put it.
 from __future__ import annotations
 
 import logging
+import resource
 import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -46,6 +47,8 @@ from .telling import Ending
 
 logger = logging.getLogger(__name__)
 
+WHOSE = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
@@ -75,7 +78,7 @@ def run(job: BuildJob, session: BaseDatabaseWrapper | None = None) -> Ending:
 
     The session is a connection that the handler does not see.
     """
-    entered = database.open_blocks()
+    entered, before = database.open_blocks(), _cpu_seconds()
     try:
         outcome = call(job, session)
     except LostLeaseError as lost:
@@ -83,7 +86,7 @@ def run(job: BuildJob, session: BaseDatabaseWrapper | None = None) -> Ending:
         _end_revoked(job)
         return telling.TAKEN_AWAY
     try:
-        return _report(job, change_of(job, outcome))
+        return _report(job, _measured(change_of(job, outcome), before))
     except (DatabaseError, ValueError, TypeError) as refused:
         # The database does not take what the handler answered, and never will.
         logger.exception("the outcome cannot be stored")
@@ -91,6 +94,19 @@ def run(job: BuildJob, session: BaseDatabaseWrapper | None = None) -> Ending:
         _leave_transactions(entered)
         refusal = Fail(reason=reason, code="outcome_refused")
         return _report(job, change_of(job, refusal))
+
+
+def _cpu_seconds() -> float:
+    """Return what this process and its ended children have used so far."""
+    used = [resource.getrusage(whose) for whose in WHOSE]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _measured(change: Change, before: float) -> Change:
+    """Return the change with what the run has used; the peak is of its whole process."""
+    peak = max(resource.getrusage(whose).ru_maxrss for whose in WHOSE) * 1024
+    used = {"cpu_seconds": _cpu_seconds() - before, "peak_memory_bytes": peak}
+    return replace(change, run=used | (change.run or {}))
 
 
 def hand_back(job: BuildJob) -> Ending:

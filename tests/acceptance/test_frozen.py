@@ -42,12 +42,12 @@ def _resume(process: psutil.Process) -> None:
         process.resume()
 
 
-def _in_a_transaction() -> bool:
-    """Tell whether a session has left its transaction open."""
+def _in_the_step() -> bool:
+    """Tell whether a session has written the effect and not committed it."""
     statement = """
         SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()
-          AND state LIKE 'idle in transaction%%'
+          AND state LIKE 'idle in transaction%%' AND query LIKE '%%host_effect%%'
     """
     with connection.cursor() as cursor:
         cursor.execute(statement)
@@ -61,13 +61,13 @@ def test_a_thawed_run_commits_nothing_of_its_step(
     go_on = tmp_path / "told"
     job = enqueueing.enqueue(OneStep(path=str(go_on)))
     slot = psutil.Process(wait_running(job).pid)
-    wait_until(_in_a_transaction, message=first.output)  # the effect is written in it
+    wait_until(_in_the_step, message=first.output)  # the effect is written in it
     with frozen(first):
         second = workers.start("--slots", "1", **SHORT)
         assert wait_for(job).status == JobStatus.DONE, second.output()
         go_on.touch()
         slot.resume()  # before its guardian: nobody ends it but itself
-        wait_until(lambda: not _in_a_transaction(), message=first.output)
+        wait_until(lambda: not _in_the_step(), message=first.output)
         lost, succeeded = runs(job)
     assert (lost.outcome, lost.error_code) == (RunOutcome.LOST, "lease_over")
     assert succeeded.worker == second.row.pk
@@ -103,7 +103,9 @@ def test_a_worker_cut_off_from_the_database_ends_its_run_by_itself(
 ) -> None:
     with Relay("127.0.0.1", server.port) as relay:
         settings = server.settings | {"PORT": relay.port}
-        first = workers.start("--slots", "1", databases={"default": settings}, **SHORT)
+        first = workers.start(
+            "--slots", "1", databases={"default": settings}, poll_seconds=1.0, **SHORT
+        )
         job = enqueue("hang", until_attempt=1)
         slot = psutil.Process(wait_running(job).pid)
         relay.pause()

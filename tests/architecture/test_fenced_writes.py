@@ -27,9 +27,9 @@ EMPTY_ROW = "buildqueue/queue/records.py"  # makes the row that is then written
 def _statements(tree: ast.AST) -> Iterator[tuple[str, set[str]]]:
     """Yield every piece of SQL that writes, and the tables it writes to."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if tables := set(WRITE.findall(node.value)):
-                yield node.value, tables
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and (tables := set(WRITE.findall(text))):
+            yield text, tables
 
 
 def _orm_writes(tree: ast.AST) -> list[int]:

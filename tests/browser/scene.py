@@ -13,10 +13,17 @@ from django.utils import timezone
 from buildqueue.models import Agent, BuildJob, Worker
 from tests.factories import make_agent, make_job, make_user
 
-from . import shown
+from . import decided, shown
 
 REPORT = "nightly_report"
-KINDS = ("agent_delete", "agent_stop", REPORT, "send_invoice", "upload")
+KINDS = (
+    "agent_delete",
+    "agent_stop",
+    decided.CAMPAIGN,
+    REPORT,
+    "send_invoice",
+    "upload",
+)
 # What a host's own job may print: every color, and a warning.
 COLORED = "\x1b[1mtotals\x1b[0m " + " ".join(
     f"\x1b[{30 + color}mregion {color}\x1b[0m" for color in range(1, 7)
@@ -155,7 +162,8 @@ def _waiting(mail: Agent, prices: Agent) -> None:
         due_at=timezone.now() + timedelta(minutes=4),
         created_at=shown.ago(minutes=5),
     )
-    make_job("waiting_approval", queue="mail", payload=shown.payload_of("send_invoice"))
+    decided.asks()
+    decided.waits_for_approval()
 
 
 def _running(

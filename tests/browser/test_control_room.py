@@ -8,29 +8,40 @@ from typing import Any
 
 import pytest
 
-from buildqueue.models import BuildJob, LogChunk
+from buildqueue.models import BuildJob, JobProgress, LogChunk
 from buildqueue.queue import handlers
 from tests.factories import make_job
 from tests.support.waiting import wait_until
 
-from . import scene
-from .conftest import OpenPage
+from . import decided, scene
+from .conftest import IMAGES, OpenPage
 
 pytestmark = pytest.mark.browser
 
 OVERVIEW = "/admin/buildqueue/overview/"
 JOBS = "/admin/buildqueue/buildjob/"
-PICTURED = ("overview", "jobs", "job")
+ACTIONS = "/admin/buildqueue/jobaction/"
+PICTURED = ("overview", "jobs", "job")  # in the docs; a test's own folder gets all
 WIDE, NARROW = {"width": 1400, "height": 900}, {"width": 420, "height": 900}
 
 
 def addresses(job: BuildJob) -> dict[str, str]:
     report = BuildJob.objects.get(kind=scene.REPORT, status="in_progress")
+    asks = BuildJob.objects.get(status="waiting_input")
+    waits = BuildJob.objects.get(status="waiting_approval")
+    review = waits.actions.get(key="mail")
     return {
         "overview": OVERVIEW,
         "jobs": JOBS,
         "job": f"{JOBS}{job.pk}/change/",
         "report": f"{JOBS}{report.pk}/change/",
+        "question": f"{JOBS}{asks.pk}/change/",
+        "answer": f"{JOBS}acts/answer/?id={asks.pk}&from=page",
+        "due": f"{JOBS}acts/change_due/?id={asks.pk}",
+        "approval": f"{JOBS}{waits.pk}/change/",
+        "actions": f"{ACTIONS}?status=all",
+        "action": f"{ACTIONS}{review.pk}/change/",
+        "approve": f"{ACTIONS}acts/approve/?id={review.pk}&from=page",
         "confirm": f"{JOBS}acts/cancel/?id={job.pk}&from=page",
         "agent": f"/admin/buildqueue/agent/{job.agent_id}/change/",
     }
@@ -129,7 +140,7 @@ def test_every_page_is_readable_reachable_and_policy_clean(
         assert page.evaluate(CHECKS) == [], name
         assert page.evaluate(CONTRAST) == [], name
         suffix = theme if size == "wide" else f"narrow-{theme}"
-        if name in PICTURED:
+        if name in PICTURED or images != IMAGES:
             page.screenshot(path=images / f"{name}-{suffix}.png", full_page=True)
         page.close()
 
@@ -219,6 +230,40 @@ def test_a_job_is_cancelled_with_a_reason_without_any_script(
 
     page.get_by_text("Cancel: 1 applied.").wait_for()
     wait_until(lambda: BuildJob.objects.filter(pk=job.pk, status="cancelled").exists())
+
+
+def test_a_question_is_answered_and_an_action_approved_without_any_script(
+    open_page: OpenPage,
+) -> None:
+    asks, waits = decided.asks(), decided.waits_for_approval()
+    page = open_page(f"{JOBS}{asks.pk}/change/", java_script_enabled=False)
+
+    page.get_by_role("link", name="Answer", exact=True).click()
+    page.get_by_label("Sender").select_option("sales")
+    page.get_by_label("Mails at once").fill("12")
+    page.get_by_label("Send one to yourself first").select_option("yes")
+    page.get_by_role("button", name="Answer").click()
+    page.get_by_text("Answer: 1 applied.").wait_for()
+
+    page = open_page(f"{JOBS}{waits.pk}/change/", java_script_enabled=False)
+    page.get_by_role("link", name="Approve", exact=True).click()
+    page.get_by_text("Your invoice for November").wait_for()
+    page.get_by_role("button", name="Approve").click()
+    page.get_by_text("Approve: 1 applied.").wait_for()
+
+    given = JobProgress.objects.get(pk=asks.pk).answers
+    assert given == {"sender": "sales", "batch": 12, "test_first": True}
+    assert waits.actions.get(key="mail").status == "approved"
+
+
+def test_progress_appears_by_itself(open_page: OpenPage) -> None:
+    job = make_job("in_progress")
+    page = open_page(f"{JOBS}{job.pk}/change/")
+    page.get_by_text("Runs", exact=True).wait_for()
+
+    JobProgress.objects.create(job=job, done=3, total=4, message="pages read")
+
+    page.get_by_text("3 of 4").wait_for()
 
 
 def test_an_overview_refreshes_without_losing_its_reader(open_page: OpenPage) -> None:

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from uuid import UUID
@@ -243,11 +243,12 @@ class Faults:
         hits = self._running()
         if not hits:
             return None
-        fault = self._fault(name, "PostgreSQL", hits)
+        fault, begun = self._fault(name, "PostgreSQL", hits), time.monotonic()
         stop()
         time.sleep(self.rng.uniform(0.0, 1.5))
         self.server.start()
-        return fault
+        away = time.monotonic() - begun
+        return replace(fault, target=f"PostgreSQL, away for {away:.1f} s")
 
 
 CLASSES = [

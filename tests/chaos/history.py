@@ -44,6 +44,7 @@ class Run:
     started_at: datetime
     ended_at: datetime | None
     outcome: str | None = None
+    serial_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -314,13 +314,35 @@ def every_claim_has_a_run_and_an_end(history: History) -> Verdict:
 def _overlaps(runs: list[Run]) -> Iterator[str]:
     for earlier, later in pairwise(runs):
         if earlier.ended_at is None or later.started_at < earlier.ended_at:
-            yield f"runs {earlier.attempt} and {later.attempt} of {later.job} overlap"
+            told = f"attempt {later.attempt} of {later.job} began before the end of"
+            yield f"{told} attempt {earlier.attempt} of {earlier.job}"
+
+
+def one_run_at_a_time_under_a_key(history: History) -> Verdict:
+    """Tell whether no two runs under one serial key overlap."""
+    keys: dict[str, list[Run]] = {}
+    for run in sorted(history.runs, key=lambda run: run.started_at):
+        if run.serial_key is not None:
+            keys.setdefault(run.serial_key, []).append(run)
+    faults = [
+        f"{key}: {told}" for key, runs in keys.items() for told in _overlaps(runs)
+    ]
+    return Verdict(sum(map(len, keys.values())), faults)
 
 
 def no_run_stays_open(history: History) -> Verdict:
     """Tell whether each run has ended."""
     faults = [f"run {r.id} of {r.job}" for r in history.runs if r.ended_at is None]
     return Verdict(len(history.runs), faults)
+
+
+# -- the database ----------------------------------------------------------------------
+
+
+def nobody_locks_crosswise(history: History) -> Verdict:
+    """Tell whether the server had to end a deadlock: locks have one order."""
+    faults = ["\n".join(told) for told in history.facts.get("deadlocks", [])]
+    return Verdict(len(history.events), faults)
 
 
 # -- processes -------------------------------------------------------------------------
@@ -351,7 +373,9 @@ CHECKS: dict[str, Callable[[History], Verdict]] = {
         runs_are_silent_after_their_end,
         timelines_follow_the_transitions,
         every_claim_has_a_run_and_an_end,
+        one_run_at_a_time_under_a_key,
         no_run_stays_open,
+        nobody_locks_crosswise,
         no_process_is_left,
         supervisors_end_only_when_told,
     )

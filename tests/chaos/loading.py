@@ -19,7 +19,8 @@ SELECT id, kind, status, payload, parent_id, attempt, failures, crashes, max_att
 FROM buildqueue_buildjob LEFT JOIN buildqueue_jobprogress ON job_id = id
 """
 RUNS = """
-SELECT id, job_id AS job, attempt, started_at, ended_at, outcome FROM buildqueue_jobrun
+SELECT id, job_id AS job, attempt, started_at, ended_at, outcome, serial_key
+FROM buildqueue_jobrun
 """
 EVENTS = """
 SELECT id, job_id AS job, run, kind, title, created_at AS at,

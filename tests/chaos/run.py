@@ -27,7 +27,7 @@ from .invariants import every_job_is_settled
 from .network import other_host
 from .patience import patiently
 from .people import People
-from .server import Server
+from .server import Server, deadlocks
 from .work import CLAIMABLE, Work
 
 SUPERVISORS = 4
@@ -96,13 +96,14 @@ class ChaosRun:
             "processes": tuple(fleet.left()),
             "strange_ends": (*fleet.ended_by_themselves, *_troubles(work, people)),
         }
+        log = self.server.log()
         self.facts |= {
             "supervisors": len(fleet.marks),
             "people": people.did,
             "struck_seconds": calm - begun,
             "drain_seconds": time.monotonic() - calm,
-            "refused": self.server.count_in_log("is no longer held"),
-            "deadlocks": self.server.count_in_log("deadlock detected"),
+            "refused": sum("is no longer held" in line for line in log),
+            "deadlocks": deadlocks(log),
         }
         return History(
             **loading.load(),
@@ -136,7 +137,7 @@ class ChaosRun:
         print(
             f"{len(history.faults)} faults in {facts['struck_seconds']:.0f} s, "
             f"{facts['supervisors']} supervisors, calm after "
-            f"{facts['drain_seconds']:.0f} s, deadlocks: {facts['deadlocks']}, "
+            f"{facts['drain_seconds']:.0f} s, "
             f"writes that the fence refused: {facts['refused']}"
         )
         print()

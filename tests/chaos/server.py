@@ -77,11 +77,21 @@ class Server:
             os.kill(pid, signal.SIGQUIT)
             wait_until(lambda: not process.is_running(), message="it does not stop")
 
-    def count_in_log(self, text: str) -> int:
-        """Return how many lines of its log contain the text."""
+    def log(self) -> list[str]:
+        """Return the lines of its log."""
         cluster = embedded_postgres.status(self.folder).cluster
-        log = None if cluster is None else cluster / "server.log"
-        if log is None or not log.exists():
-            return 0
-        lines = log.read_text(errors="replace").splitlines()
-        return sum(text in line for line in lines)
+        path = None if cluster is None else cluster / "server.log"
+        if path is None or not path.exists():
+            return []
+        return path.read_text(errors="replace").splitlines()
+
+
+def deadlocks(log: list[str]) -> list[list[str]]:
+    """Return what a server's log tells of each deadlock: who waited for whom, and where."""
+    found = []
+    for number, line in enumerate(log):
+        if "deadlock detected" in line:
+            rest = log[number + 1 : number + 40]
+            ends = (n for n, each in enumerate(rest) if "STATEMENT:" in each)
+            found.append([line, *rest[: next(ends, len(rest)) + 1]])
+    return found

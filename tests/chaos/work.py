@@ -19,6 +19,7 @@ from .payloads import drawn
 BACKLOG = 16  # jobs that could run at once
 LOOK_SECONDS = 0.25
 OWNERS = ("anna", "ben", "cleo")
+KEYS = ("left", "right")  # under which one job runs at a time
 CLAIMABLE = (JobStatus.PENDING, JobStatus.SCHEDULED, JobStatus.IN_PROGRESS)
 
 
@@ -58,6 +59,7 @@ class Work(threading.Thread):
             "owner_id": self._rng.choice(OWNERS),
             "priority": self._rng.choice((0, 0, 0, 10)),
             "max_attempts": 3 if few else 12,
+            "serial_key": self._rng.choice(KEYS) if self._rng.random() < 0.1 else None,
         }
         # Asked again after a lost answer there may be two: both are looked at.
         job = patiently(lambda: enqueueing.enqueue(payload, **options))

@@ -18,9 +18,16 @@ from buildqueue.exceptions import Rejected, SoftTimeLimit, Unavailable
 from buildqueue.queue.context import Context
 from buildqueue.queue.handlers import handler
 from buildqueue.queue.limits import Limits
-from buildqueue.queue.outcomes import Done, Fail, Outcome, Retry, Snooze
+from buildqueue.queue.outcomes import (
+    Done,
+    Fail,
+    Outcome,
+    Retry,
+    Snooze,
+    WaitForChildren,
+)
 
-from . import taking
+from . import stepped, taking  # noqa: F401 (the kinds of `stepped` are registered)
 from .models import Effect
 
 Behavior = Literal[
@@ -265,3 +272,36 @@ def one_step(ctx: Context, payload: OneStep) -> None:
         Effect.objects.create(label=step.name, attempt=ctx.attempt)
         if ctx.attempt == 1:
             _hang_until_told(Probe(path=payload.path))
+
+
+class Family(BaseModel, extra="forbid", frozen=True):
+    """A tree of jobs that wait for each other, and what its leaves do."""
+
+    kind: Literal["family"] = "family"
+    depth: int = 1  # 0: a leaf
+    children: int = 2
+    on_failure: Literal["fail", "collect", "ignore"] = "fail"
+    label: str = "family"
+    deaths: int = 0  # attempts of a leaf that kill their process
+    path: str = ""  # what a leaf waits for
+
+
+@handler("family", payload=Family)
+def family(ctx: Context, payload: Family) -> Outcome:
+    """Wait for all below, then leave one effect, however often it is run."""
+    for number in range(payload.children if payload.depth else 0):
+        label = f"{payload.label}.{number}"
+        below = {"depth": payload.depth - 1, "label": label}
+        ctx.spawn(str(number), payload.model_copy(update=below))
+    children = ctx.children()
+    if any(not child.is_final for child in children):
+        return WaitForChildren(on_failure=payload.on_failure)
+    if not payload.depth:
+        if ctx.attempt <= payload.deaths:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if payload.path:
+            _hang_until_told(Probe(path=payload.path))
+    with ctx.step("effect") as step:
+        if not step.done:
+            Effect.objects.create(label=payload.label, attempt=ctx.attempt)
+    return Done(result={"children": [child.status for child in children]})

@@ -176,7 +176,8 @@ def _assert_ended_once(job: BuildJob, all_: Everything) -> None:
         for event in all_.events[job.pk]
         if event.kind in TRANSITIONS and event.title in FINAL
     ]
-    assert all_.effects[f"end:{job.pk}"] == len(ends), "a final hook ran too often"
+    hooked, told = all_.effects[f"end:{job.pk}"], all_.events[job.pk]
+    assert hooked == len(ends), [(event.kind, event.detail) for event in told]
     if job.status not in FINAL:
         return
     assert job.completed_at is not None

@@ -32,7 +32,7 @@ from ...exceptions import (
 from ...models import JobAction
 from ...states import ActionStatus
 from .. import actions, database
-from .fencing import fenced, in_transaction
+from .fencing import fenced, fenced_job_first, in_transaction
 from .parts import Run
 
 Effect = Callable[[JobAction], Mapping[str, Any] | None]
@@ -61,6 +61,7 @@ class Effects:
         content under a key is refused: PermanentError with `action_changed`.
         """
         seconds = conf.get().action_expiry_seconds
+        self.check_lease()
         with fenced(self):
             return actions.propose(
                 self.job,
@@ -86,6 +87,7 @@ class Effects:
                 "and of any transaction",
                 code="effect_in_transaction",
             )
+        self.check_lease()
         action = _to_perform(self, key)
         if action.status == ActionStatus.SUCCEEDED:
             return dict(action.receipt or {})
@@ -114,7 +116,7 @@ class Effects:
 def _own_move(run: Run) -> Iterator[None]:
     """Move an action; whoever took the lease has said what became of it already."""
     try:
-        with fenced(run):
+        with fenced_job_first(run):
             yield
     except Refused:
         run.check_lease()
@@ -126,7 +128,7 @@ def _to_perform(run: Run, key: str) -> JobAction:
     if action is None:
         raise PermanentError(f"no action {key!r} was proposed", code="not_proposed")
     if actions.is_over_time(action):
-        with fenced(run):
+        with fenced_job_first(run):
             action = actions.expire(action)
     if code := ENDED.get(ActionStatus(action.status)):
         why = f": {action.reason}" if action.reason else ""

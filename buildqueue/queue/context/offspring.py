@@ -33,6 +33,7 @@ class Offspring:
         Options are those of `enqueue`; the owner is the parent's unless another is named.
         Refused with `child_depth` when there are too many generations.
         """
+        self.check_lease()
         step = Step(f"child:{key}"[:200])
         with fenced(self):
             known = Checkpoint.objects.using(database.alias())

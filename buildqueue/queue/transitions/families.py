@@ -73,12 +73,14 @@ def cancel_child(job_id: UUID) -> bool:
     return True
 
 
-def children_to_retry(parent_id: UUID) -> list[UUID]:
-    """Return the children of an ended job that did not end done."""
-    jobs = BuildJob.objects.using(database.alias())
-    ended = jobs.filter(parent_id=parent_id, status__in=FAILED)
-    return list(
-        ended.filter(parent__status__in=FAILED)
-        .order_by("seq")
-        .values_list("pk", flat=True)
-    )
+def not_done_below(job_id: UUID) -> list[UUID]:
+    """Return what did not end done below a job that did not either, the deepest first."""
+    jobs = BuildJob.objects.using(database.alias()).filter(status__in=FAILED)
+    found = dict.fromkeys([job_id])  # in order, and each once: raw SQL can make a circle
+    level = [job_id]
+    while level:
+        below = jobs.filter(parent_id__in=level, parent__status__in=FAILED)
+        ids = below.order_by("-seq").values_list("pk", flat=True)
+        level = [pk for pk in ids if pk not in found]
+        found |= dict.fromkeys(level)
+    return list(found)[:0:-1]

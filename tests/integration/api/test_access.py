@@ -11,9 +11,11 @@ from django.contrib.auth.models import AbstractUser
 from django.test import Client
 
 from buildqueue.api.routing import api
-from buildqueue.models import Agent, AgentBuild, AgentDeployment, BuildJob
+from buildqueue.models import Agent, AgentBuild, AgentDeployment, BuildJob, JobAction
+from buildqueue.queue.questions import Field
 
 from ...factories import make_agent, make_build, make_connector, make_job, make_user
+from ...support.decisions import make_action, make_question
 from .conftest import UPLOAD, assert_problem, token_client
 
 pytestmark = pytest.mark.django_db
@@ -27,11 +29,24 @@ class Things:
     build: AgentBuild
     job: BuildJob  # pending
     failed: BuildJob
+    paused: BuildJob
+    asking: BuildJob
+    action: JobAction
 
     def address(self, template: str) -> str:
-        job = self.failed if template.endswith("retry") else self.job
+        fit = {"retry": self.failed, "resume": self.paused, "answer": self.asking}
+        job = fit.get(template.rpartition("/")[2], self.job)
         ids = {"agent_id": self.agent.pk, "build_id": self.build.pk, "job_id": job.pk}
-        return template.format(**ids)
+        return template.format(action_id=self.action.pk, **ids)
+
+    def body(self, template: str) -> Any:
+        """Return what a verb is given, where it needs more than its address."""
+        match template.rpartition("/")[2]:
+            case "answer":
+                return {"values": {"name": "Anna"}}
+            case "approve" | "deny":
+                return {"content_hash": self.action.content_hash, "reason": "x"}
+        return None
 
 
 @pytest.fixture
@@ -42,11 +57,30 @@ def things(owner: AbstractUser) -> Things:
     build = make_build(agent, job=job)
     AgentDeployment.objects.create(agent=agent, build=build, host="machine-1")
     failed = make_job("failed", owner_id=str(owner.pk))
-    return Things(agent, build, job, failed)
+    paused = make_job("paused", owner_id=str(owner.pk))
+    fields = {"name": Field()}
+    asking = make_question("Who?", fields, owner_id="somebody else", agent=agent)
+    action = make_action(job)
+    return Things(agent, build, job, failed, paused, asking, action)
 
 
-VIEW = ("view_agent", "view_agentbuild", "view_buildjob", "view_log")
-CHANGE = ("cancel_buildjob", "retry_buildjob", "stop_agent", "delete_agent")
+VIEW = (
+    "view_agent",
+    "view_agentbuild",
+    "view_buildjob",
+    "view_log",
+    "view_jobaction",
+    "view_payload",
+)
+CHANGE = (
+    "cancel_buildjob",
+    "retry_buildjob",
+    "pause_buildjob",
+    "answer_buildjob",
+    "decide_jobaction",
+    "stop_agent",
+    "delete_agent",
+)
 
 
 def _logged_in(user: AbstractUser) -> Client:
@@ -85,6 +119,12 @@ ADDRESSES = {
     ("get", "/api/jobs/{job_id}/events"): 200,
     ("post", "/api/jobs/{job_id}/cancel"): 200,
     ("post", "/api/jobs/{job_id}/retry"): 202,
+    ("post", "/api/jobs/{job_id}/pause"): 200,
+    ("post", "/api/jobs/{job_id}/resume"): 202,
+    ("post", "/api/jobs/{job_id}/answer"): 202,
+    ("get", "/api/jobs/{job_id}/actions"): 200,
+    ("post", "/api/actions/{action_id}/approve"): 200,
+    ("post", "/api/actions/{action_id}/deny"): 200,
 }
 # Not about one object: tested below.
 ELSEWHERE = {("get", "/api/agents"), ("post", UPLOAD)}
@@ -108,7 +148,10 @@ def test_every_address_answers_every_role_as_it_should(
     client = ROLES[role](owner)
     wanted = expected(role, method, ADDRESSES[method, template])
 
-    response = getattr(client, method)(things.address(template))
+    body = things.body(template)
+    given = {"data": body, "content_type": "application/json"} if body else {}
+
+    response = getattr(client, method)(things.address(template), **given)
 
     assert response.status_code == wanted, response.text
     if wanted >= 400:
@@ -120,7 +163,10 @@ def assert_unchanged(things: Things) -> None:
     assert BuildJob.objects.get(pk=things.job.pk).status == "pending"
     assert BuildJob.objects.get(pk=things.failed.pk).status == "failed"
     assert Agent.objects.get(pk=things.agent.pk).deleted_at is None
-    assert BuildJob.objects.count() == 2
+    assert BuildJob.objects.get(pk=things.paused.pk).status == "paused"
+    assert BuildJob.objects.get(pk=things.asking.pk).status == "waiting_input"
+    assert JobAction.objects.get(pk=things.action.pk).status == "awaiting_review"
+    assert BuildJob.objects.count() == 4
 
 
 def test_the_table_above_holds_every_address() -> None:

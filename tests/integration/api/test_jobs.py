@@ -61,6 +61,9 @@ def test_a_job_links_the_verbs_that_its_status_allows(
 
     assert ("cancel" in links) == (status not in FINAL)
     assert ("retry" in links) == (status in ("failed", "cancelled"))
+    assert ("pause" in links) == (status not in FINAL | {"paused"})
+    assert ("resume" in links) == (status == "paused")
+    assert ("answer" in links) == (status == "waiting_input")
 
 
 @pytest.mark.parametrize("status", JobStatus.values)

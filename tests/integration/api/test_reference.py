@@ -15,8 +15,11 @@ from buildqueue.api.routing import api
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "reference" / "api.md").read_text()
 RAISED = {"refused", "Refused", "Rejected", "Unavailable", "_refused", "problem"}
-# What a submission runs through before it is queued.
+# What a verb may refuse, and what a submission runs through before it is queued.
 SUBMISSION = (
+    "queue/verbs.py",
+    "queue/actions.py",
+    "queue/questions.py",
     "builds/submission.py",
     "builds/retirement.py",
     "builds/versions.py",
@@ -64,7 +67,7 @@ def test_every_code_of_the_api_is_documented_with_its_status(code: str) -> None:
 
 
 @pytest.mark.parametrize("name", SUBMISSION)
-def test_every_code_of_a_submission_is_documented(name: str) -> None:
+def test_every_code_of_a_verb_or_submission_is_documented(name: str) -> None:
     codes = raised_in(ROOT / "buildqueue" / name)
 
     assert [code for code in sorted(codes) if f"`{code}`" not in PAGE] == []
@@ -89,6 +92,10 @@ def test_every_field_is_documented() -> None:
         schemas.Timeline,
         schemas.Event,
         schemas.Step,
+        schemas.Question,
+        schemas.AskedField,
+        schemas.Actions,
+        schemas.Action,
     )
     fields = {field for answer in answers for field in answer.model_fields}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -356,6 +355,21 @@ def test_a_retried_parent_keeps_its_children_and_enqueues_none_twice(
     assert BuildJob.objects.count() == 3
 
 
+def test_a_whole_tree_that_did_not_end_done_is_retried_by_its_top() -> None:
+    line = _tree(3)
+    beside = _running(line[0])
+    report(beside, Done())
+    report(line[-1], Fail(reason="no luck"))
+    assert _statuses(line) == ["failed"] * 4
+
+    verbs.retry(line[0].pk, actor=ANNA, reason="the power is back")
+    assert recovery.repair_pairs() == 0
+
+    assert _statuses([*line, beside]) == [*["pending"] * 4, "done"]
+    [told] = JobEvent.objects.filter(job_id=line[-1].pk, kind="retry")
+    assert (told.actor, told.reason) == ("anna", "the power is back")
+
+
 def test_a_parent_whose_child_failed_can_be_retried_with_it(add_kind: AddKind) -> None:
     broken = [True]
 
@@ -422,6 +436,7 @@ def test_a_circle_made_by_raw_sql_is_cancelled_and_does_not_hang(size: int) -> N
     assert _statuses(jobs) == ["cancelled"] * size
     assert recovery.repair_pairs() == 0
     verbs.retry(jobs[0].pk, actor=ANNA)
+    assert _statuses(jobs) == ["pending"] * size
 
 
 def test_in_a_circle_no_child_is_enqueued_for_ever() -> None:
@@ -556,8 +571,9 @@ def test_what_a_crash_has_left_half_done_is_made_whole_once(make: Any) -> None:
 
 
 def test_an_effect_whose_run_is_gone_is_said_to_be_of_unknown_outcome_once() -> None:
-    job = make_job(JobStatus.FAILED)
-    action = make_action(job, "executing", lease_id=uuid.uuid4())
+    job = _running()
+    action = make_action(job, "executing")
+    _end_by_sql(job, "failed")
     running = _running()
     alive = make_action(running, "executing")
 

@@ -24,6 +24,7 @@ from buildqueue.exceptions import Refused
 from buildqueue.models import JobEvent, Notice
 from buildqueue.queue import outbox
 from buildqueue.queue.outbox import sending
+from buildqueue.queue.outbox.sending import MOST_TRIES
 from buildqueue.queue.outcomes import Actor
 from tests.factories import make_job
 from tests.support.races import race
@@ -159,20 +160,20 @@ def test_a_receiver_that_is_not_there_or_says_nothing_costs_a_try(
         assert (notice.status, notice.tries, notice.error_msg) == ("pending", 1, said)
 
 
-def test_a_notice_is_given_up_after_ten_tries_and_sent_again_by_a_person(
+def test_a_notice_is_given_up_after_its_tries_and_sent_again_by_a_person(
     db: None, receiver: Receiver
 ) -> None:
     job = make_job()
     notice = make_notice(job_id=job.pk)
 
     with wanting(receiver.destination("/busy")):
-        for _ in range(12):
+        for _ in range(MOST_TRIES + 2):
             make_due(notice)
             outbox.send_due()
     notice.refresh_from_db()
-    assert (notice.status, notice.tries) == ("failed", 10)
+    assert (notice.status, notice.tries) == ("failed", MOST_TRIES)
     assert notice.error_msg.startswith("answered 503")
-    assert len(receiver.received) == 10
+    assert len(receiver.received) == MOST_TRIES
     assert outbox.seconds_to_next() is None
 
     outbox.resend(notice.pk, actor=ANNA, reason="it is back")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from buildqueue.exceptions import InvalidTransition, Refused
+from buildqueue.exceptions import InvalidOption, InvalidTransition, Refused
 from buildqueue.models import BuildJob, JobEvent, JobRun
 from buildqueue.queue import claiming, recovery, transitions, verbs
 from buildqueue.queue.outcomes import Actor, Cause
-from buildqueue.states import JobStatus, RunOutcome
+from buildqueue.states import FINAL, OPEN, UNCLAIMED, JobStatus, RunOutcome
 from tests.factories import make_job, make_run
 from tests.support.notices import Notices
+from tests.support.races import race
+from tests.support.turns import fresh, make_action
 
 from .conftest import holder
 
@@ -236,3 +239,261 @@ def test_a_guard_that_does_not_hold_changes_nothing() -> None:
         transitions.apply(job.pk, change, guard=Q(lease_id=uuid.uuid4()))
 
     assert BuildJob.objects.get(pk=job.pk).lease_id == job.lease_id
+
+
+# -- wrong statuses and double submits -----------------------------------------------
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        (name, status)
+        for name, (_, transition, _p) in sorted(verbs.VERBS.items())
+        for status in JobStatus
+        if not transition.allowed_from(status)
+    ],
+)
+def test_a_verb_on_a_wrong_status_says_which_it_found(name: str, status: str) -> None:
+    job = make_job(status)
+
+    with pytest.raises(InvalidTransition) as refused:
+        _call(name, job, reason="because")
+
+    assert (refused.value.code, refused.value.found) == ("wrong_status", status)
+    assert not JobEvent.objects.exists()
+
+
+@pytest.mark.parametrize("name", sorted(verbs.VERBS))
+def test_of_two_at_once_who_want_the_same_one_gets_it(
+    committed: None, name: str
+) -> None:
+    for _ in range(5):
+        job = make_job(VALID_FROM[name])
+
+        def act(_: int, job: BuildJob = job) -> bool:
+            try:
+                _call(name, job, reason="because")
+            except InvalidTransition:
+                return False
+            return True
+
+        assert sorted(race(2, act)) == [False, True]
+        assert JobEvent.objects.filter(job_id=job.pk, kind=name).count() == 1
+
+
+# -- many at once --------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_of_many_that_are_retried_each_is_answered_for() -> None:
+    failed, cancelled = make_job(JobStatus.FAILED), make_job(JobStatus.CANCELLED)
+    running = make_job(JobStatus.IN_PROGRESS)
+    taken = make_job(JobStatus.FAILED, dedupe_key="k")
+    make_job(dedupe_key="k")
+    unknown = make_job(JobStatus.FAILED)
+    make_action(unknown, "outcome_unknown")
+    missing = uuid.uuid4()
+    asked = [failed.pk, running.pk, missing, taken.pk, unknown.pk, cancelled.pk]
+
+    answers = verbs.retry_many(asked, actor=ANNA, reason="the power is back")
+
+    assert [(a.job_id, a.code) for a in answers] == [
+        (failed.pk, ""),
+        (running.pk, "wrong_status"),
+        (missing, "wrong_status"),
+        (taken.pk, "duplicate_job"),
+        (unknown.pk, "outcome_unknown"),
+        (cancelled.pk, ""),
+    ]
+    assert all(bool(a.message) == bool(a.code) for a in answers)
+    assert fresh(failed).status == fresh(cancelled).status == JobStatus.PENDING
+    assert fresh(unknown).status == JobStatus.FAILED
+    told = JobEvent.objects.filter(kind="retry")
+    assert {(e.actor, e.reason) for e in told} == {("anna", "the power is back")}
+    assert told.count() == 2
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("count", [1, 200])
+def test_up_to_two_hundred_are_retried(count: int) -> None:
+    jobs = [make_job(JobStatus.FAILED) for _ in range(count)]
+
+    answers = verbs.retry_many([job.pk for job in jobs], actor=ANNA)
+
+    assert [a.code for a in answers] == [""] * count
+    assert BuildJob.objects.filter(status=JobStatus.PENDING).count() == count
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("count", [0, 201])
+def test_none_and_more_than_two_hundred_are_refused_as_a_whole(count: int) -> None:
+    job = make_job(JobStatus.FAILED)
+
+    with pytest.raises(InvalidOption, match="1 to 200") as refused:
+        verbs.retry_many([job.pk] * count, actor=ANNA)
+
+    assert refused.value.code == "invalid_parameter"
+    assert fresh(job).status == JobStatus.FAILED
+
+
+@pytest.mark.django_db
+def test_a_job_that_is_named_twice_is_retried_once() -> None:
+    job = make_job(JobStatus.FAILED)
+
+    [answer] = verbs.retry_many([job.pk, job.pk], actor=ANNA)
+
+    assert answer.code == ""
+
+
+# -- how urgent, and when ------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_a_job_made_urgent_overtakes_the_others() -> None:
+    make_job()
+    late = make_job()
+
+    after = verbs.change_priority(late.pk, priority=100, actor=ANNA, reason="VIP")
+
+    assert after.priority == 100
+    assert [job.pk for job in _claim()] == [late.pk]
+    event = JobEvent.objects.get(kind="priority_changed")
+    assert event.detail == {"from": 0, "to": 100}
+    assert (event.actor, event.reason) == ("anna", "VIP")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("priority", [-101, 101, 1.5, "high", None])
+def test_a_priority_out_of_its_range_is_refused(priority: Any) -> None:
+    job = make_job()
+
+    with pytest.raises(InvalidOption, match="from -100 to 100") as refused:
+        verbs.change_priority(job.pk, priority=priority, actor=ANNA)
+
+    assert set(refused.value.fields) == {"priority"}
+    assert fresh(job).priority == 0
+    assert not JobEvent.objects.exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("status", sorted(OPEN))
+def test_the_priority_of_any_open_job_can_be_changed(status: str) -> None:
+    job = make_job(status)
+
+    verbs.change_priority(job.pk, priority=-100, actor=ANNA)
+
+    after = fresh(job)
+    assert (after.priority, after.status, after.lease_id) == (
+        -100,
+        status,
+        job.lease_id,
+    )
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("status", sorted(FINAL))
+def test_the_priority_of_an_ended_job_stays(status: str) -> None:
+    job = make_job(status)
+
+    with pytest.raises(InvalidTransition) as refused:
+        verbs.change_priority(job.pk, priority=1, actor=ANNA)
+
+    assert refused.value.found == status
+
+
+def test_a_pending_job_made_urgent_is_told_to_the_workers(notices: Notices) -> None:
+    job = make_job(queue="slow")
+
+    verbs.change_priority(job.pk, priority=1, actor=ANNA)
+
+    assert notices.heard() == ["q:slow"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("status", sorted(UNCLAIMED))
+@pytest.mark.parametrize(
+    ("hours", "target"), [(-1, JobStatus.PENDING), (1, JobStatus.SCHEDULED)]
+)
+def test_a_job_that_has_not_begun_can_be_put_off_or_brought_forward(
+    status: str, hours: int, target: str
+) -> None:
+    job = make_job(status, due_at=timezone.now() + timedelta(minutes=5))
+    due = timezone.now() + timedelta(hours=hours)
+
+    after = verbs.change_due(job.pk, due_at=due, actor=ANNA, reason="later")
+
+    assert (after.status, after.due_at) == (target, due)
+    assert bool(_claim()) == (target == JobStatus.PENDING)
+    event = JobEvent.objects.filter(job_id=job.pk).earliest("pk")
+    assert (event.kind, event.title, event.reason) == ("reschedule", target, "later")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("status", sorted(set(JobStatus) - UNCLAIMED))
+def test_a_job_that_has_begun_keeps_its_due_time(status: str) -> None:
+    job = make_job(status)
+
+    with pytest.raises(InvalidTransition) as refused:
+        verbs.change_due(job.pk, due_at=timezone.now(), actor=ANNA)
+
+    assert refused.value.found == status
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "due",
+    [
+        datetime(2030, 1, 1),  # without a zone
+        datetime(1969, 12, 31, tzinfo=UTC),
+        datetime(9500, 1, 1, tzinfo=UTC),
+    ],
+    ids=str,
+)
+def test_a_due_time_that_nobody_could_tell_is_refused(due: datetime) -> None:
+    job = make_job()
+
+    with pytest.raises(InvalidOption, match="due_at must ") as refused:
+        verbs.change_due(job.pk, due_at=due, actor=ANNA)
+
+    assert set(refused.value.fields) == {"due_at"}
+    assert fresh(job).due_at == job.due_at
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("act", ["priority", "due"])
+def test_a_job_that_is_not_there_has_neither_priority_nor_due_time(act: str) -> None:
+    with pytest.raises(InvalidTransition, match="does not exist") as refused:
+        if act == "priority":
+            verbs.change_priority(uuid.uuid4(), priority=1, actor=ANNA)
+        else:
+            verbs.change_due(uuid.uuid4(), due_at=timezone.now(), actor=ANNA)
+
+    assert refused.value.found is None
+
+
+# -- outside effects -----------------------------------------------------------------
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["retry", "resume"])
+def test_a_job_with_an_effect_of_unknown_outcome_does_not_run_again(name: str) -> None:
+    job = make_job(VALID_FROM[name])
+    make_action(job, "outcome_unknown")
+    before = BuildJob.objects.values().get()
+
+    with pytest.raises(Refused, match="settle it first") as refused:
+        _call(name, job)
+
+    assert (refused.value.code, refused.value.status) == ("outcome_unknown", 409)
+    assert BuildJob.objects.values().get() == before
+    assert not JobEvent.objects.exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("reason", ["nul \x00", "half \ud800 a pair", "x" * 50_000])
+def test_any_reason_is_kept_as_well_as_can_be(reason: str) -> None:
+    for name in sorted(verbs.VERBS):
+        _call(name, make_job(VALID_FROM[name]), reason=reason)
+
+    assert JobEvent.objects.count() == len(verbs.VERBS)

@@ -63,6 +63,14 @@ def test_a_signal_before_or_after_the_block_does_nothing() -> None:
     signal.raise_signal(SOFT)
 
 
+def test_a_late_signal_does_nothing_though_the_handler_has_used_it() -> None:
+    clock = SoftClock()
+    clock.begin(TINY)
+    with clock.running():
+        signal.signal(SOFT, signal.SIG_DFL)
+    signal.raise_signal(SOFT)
+
+
 def test_a_program_that_the_handler_starts_dies_of_the_signal_as_usual() -> None:
     SoftClock().begin(TINY)
     program = "import os, signal; os.kill(os.getpid(), signal.SIGUSR1)"

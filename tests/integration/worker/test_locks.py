@@ -13,6 +13,7 @@ from django.db import OperationalError, connection, connections
 from buildqueue.queue import database
 from buildqueue.worker import locks, preflight
 from tests.support.jobs import enqueue
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -110,11 +111,30 @@ def test_a_cut_connection_is_made_anew_before_it_is_used() -> None:
 
 def test_one_at_a_time_is_in_a_guarded_block() -> None:
     space = uuid4().int % 2**31
-    with locks.guarding(space, 1) as first:
-        with locks.guarding(space, 1) as second, locks.guarding(space, 2) as other:
-            assert (first, second, other) == (True, False, True)
+    with (
+        locks.guarding(space, 1) as first,
+        locks.guarding(space, 1) as second,
+        locks.guarding(space, 2) as other,
+    ):
+        assert (first, second, other) == (True, False, True)
     with locks.guarding(space, 1) as again:
         assert again
+
+
+def test_a_guard_that_is_forgotten_is_ended_by_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As that of a frozen worker: the others go on without it."""
+    monkeypatch.setattr(locks, "LONGEST_GUARD", 0.1)
+    space = uuid4().int % 2**31
+
+    def free() -> bool:
+        with locks.guarding(space, 1) as alone:
+            return alone
+
+    with locks.guarding(space, 1) as first:
+        assert first
+        assert wait_until(free, message="the guard is still held")
 
 
 def test_the_guard_holds_back_no_vacuum() -> None:

@@ -60,9 +60,13 @@ def right() -> History:
         jobs={PARENT: parent, CHILD: child},
         acknowledged=(PARENT,),
         runs=(
-            Run(id=FIRST, job=PARENT, attempt=1, started_at=at(2), ended_at=at(4)),
+            keyed(
+                Run(id=FIRST, job=PARENT, attempt=1, started_at=at(2), ended_at=at(4))
+            ),
             Run(id=SECOND, job=PARENT, attempt=2, started_at=at(10), ended_at=at(20)),
-            Run(id=THIRD, job=CHILD, attempt=1, started_at=at(6), ended_at=at(9)),
+            keyed(
+                Run(id=THIRD, job=CHILD, attempt=1, started_at=at(6), ended_at=at(9))
+            ),
         ),
         events=(
             event(1, PARENT, "enqueue", "pending"),
@@ -89,6 +93,11 @@ def right() -> History:
         outside={str(MAIL): 1},
         facts={"supervisors": 4},
     )
+
+
+def keyed(run: Run) -> Run:
+    """Return the run under a serial key."""
+    return replace(run, serial_key="one")
 
 
 def written(
@@ -242,8 +251,24 @@ WRONG: dict[str, list[Change]] = {
             ),
         ),
     ],
+    "one run at a time under a key": [
+        more(
+            "runs",
+            keyed(
+                Run(
+                    id=uuid4(), job=uuid4(), attempt=1, started_at=at(8), ended_at=at(9)
+                )
+            ),
+        ),
+        lambda h: replace(
+            h, runs=tuple(keyed(replace(r, ended_at=None)) for r in h.runs)
+        ),
+    ],
     "no run stays open": [
         lambda h: replace(h, runs=(replace(h.runs[0], ended_at=None), *h.runs[1:])),
+    ],
+    "nobody locks crosswise": [
+        lambda h: replace(h, facts={**h.facts, "deadlocks": [["deadlock detected"]]}),
     ],
     "no process is left": [lambda h: replace(h, processes=("17 python",))],
     "supervisors end only when told": [lambda h: replace(h, strange_ends=("1 ended",))],
