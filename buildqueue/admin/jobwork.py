@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 
 from ..models import BuildJob, Checkpoint, JobAction, JobProgress
 from ..queue import database
-from ..states import WAITING, JobStatus
+from ..states import JobStatus
 from . import answering
 from .actions import PEOPLE_FIRST, JobActionAdmin
 from .acts import Button
@@ -64,7 +64,7 @@ def context_of(
         "asked": answering.asked_by(job) if asks else {},
         "asked_fields": _asked_fields(job) if asks else [],
         "answer": next((b for b in buttons if b.act is ANSWER and not b.why_not), None),
-        "waits_for": _waits_for(job, progress),
+        "goes_back_to": _goes_back_to(job, progress),
         "remembered": _remembered(progress),
         "steps": list(steps.order_by("id")[:MOST_STEPS]),
         "may_actions": may_actions,
@@ -78,10 +78,10 @@ def _asked_fields(job: BuildJob) -> list[Any]:
     return list(answering.fields_of([job]).values())
 
 
-def _waits_for(job: BuildJob, progress: JobProgress | None) -> str:
+def _goes_back_to(job: BuildJob, progress: JobProgress | None) -> str:
+    """Return what a paused job waits for again when it is resumed."""
     waits = progress.waits_for if progress else None
-    parked = job.status in WAITING or job.status == JobStatus.PAUSED
-    if not parked or not isinstance(waits, Mapping):
+    if job.status != JobStatus.PAUSED or not isinstance(waits, Mapping):
         return ""
     return str(WAIT_WORDS.get(str(waits.get("for")), ""))
 

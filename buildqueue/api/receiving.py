@@ -1,8 +1,8 @@
 """How is a form read within limits?
 
 An upload is counted while it streams in; one byte too many ends it, and what was
-written so far is gone with the request. If the process dies meanwhile the operating
-system's temporary folder holds the rest, never a row or a stored source.
+written so far is gone with the request: it stands in the operating system's temporary
+folder, and never is a row or a stored source.
 """
 
 from __future__ import annotations

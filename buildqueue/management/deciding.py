@@ -1,8 +1,7 @@
 """How does a shell decide on an outside effect? It is shown, confirmed, and bound by hash.
 
 Whoever approves has seen the content: on a terminal it is shown and asked about; a program
-names the hash of what it, or its master, has seen. If the process dies before the answer
-nothing is decided.
+names the hash of what it, or its master, has seen.
 """
 
 from __future__ import annotations

@@ -105,6 +105,7 @@ def is_over_time(action: JobAction) -> bool:
 
 def begin(action: JobAction, lease: UUID) -> JobAction:
     """Say that a run brings the effect about now."""
+    _hold_job(action.job_id)
     now = ClockTimestamp()
     return actionflow.move(
         action, _S.EXECUTING, lease=lease, started_at=now, ended_at=None, error_msg=None
@@ -120,6 +121,7 @@ def end(
     error: str,
 ) -> JobAction:
     """Say what became of it; saying the same again changes nothing."""
+    _hold_job(action.job_id)
     rows = JobAction.objects.using(database.alias())
     if rows.filter(pk=action.pk, status=status, lease_id=lease).exists():
         return action
@@ -218,10 +220,15 @@ def _locked(action_id: UUID) -> JobAction:
     """Return the action, its job locked first and itself second."""
     rows = JobAction.objects.using(database.alias())
     job_id = rows.filter(pk=action_id).values_list("job_id", flat=True).first()
-    jobs = BuildJob.objects.using(database.alias()).select_for_update(no_key=True)
-    if job_id is None or jobs.filter(pk=job_id).first() is None:
+    if job_id is None or not _hold_job(job_id):
         raise Refused("not_found", "There is no such action.", status=404)
     return rows.select_for_update(no_key=True).get(pk=action_id)
+
+
+def _hold_job(job_id: UUID) -> bool:
+    """Lock the job before its action, as who takes the lease does; false: it is gone."""
+    jobs = BuildJob.objects.using(database.alias()).select_for_update(no_key=True)
+    return jobs.filter(pk=job_id).values_list("pk").first() is not None
 
 
 def _decided(action: JobAction) -> Refused:

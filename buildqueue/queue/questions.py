@@ -91,10 +91,10 @@ def _model(fields: Mapping[str, Field]) -> type[BaseModel]:
     # By alias, so that a field may have any name, also one that a model uses itself.
     parts: dict[str, Any] = {}
     for number, (name, field) in enumerate(fields.items()):
-        kind, default = _type_of(field), ...
+        kind, missing = _type_of(field), {}
         if not field.required:
-            kind, default = kind | None, None
-        parts[f"field_{number}"] = (kind, Asked(default, alias=name))
+            kind, missing = kind | None, {"default": None}
+        parts[f"field_{number}"] = (kind, Asked(alias=name, **missing))
     # What is no number to JSON is none here.
     config = ConfigDict(extra="forbid", allow_inf_nan=False)
     return create_model("Answer", __config__=config, **parts)

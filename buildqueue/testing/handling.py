@@ -15,10 +15,11 @@ from pydantic import BaseModel
 
 from ..exceptions import UnknownKind
 from ..models import BuildJob, Checkpoint, JobAction, JobEvent, JobProgress, LogChunk
-from ..queue import database, enqueueing, handlers, records, transitions
+from ..queue import claiming, database, enqueueing, handlers, records, transitions
+from ..queue.claiming import Scope
 from ..queue.handlers import Handler, HandlerFunction
 from ..queue.outcomes import Outcome
-from ..states import EventKind, JobStatus, RunOutcome
+from ..states import EventKind, RunOutcome
 from ..worker import runner
 from . import emulation
 from .asserting import Payload
@@ -115,10 +116,17 @@ def _prepare(
 
 
 def _claimed(job: BuildJob) -> BuildJob:
-    """Take exactly this job, whatever comes before it."""
-    jobs = BuildJob.objects.using(database.alias()).select_for_update(no_key=True)
-    own = jobs.filter(pk=job.pk, status=JobStatus.PENDING)
-    [claimed] = transitions.take(own, emulation.holder())
+    """Take exactly this job: for the claim it is in a queue of its own."""
+    own = f"run_handler {job.pk}"
+    scope = Scope(queues=(own,), capabilities=(job.requires or "",))
+    rows = BuildJob.objects.using(database.alias()).filter(pk=job.pk)
+    rows.update(queue=own)
+    taken = claiming.claim(scope, emulation.holder())
+    rows.update(queue=job.queue)
+    if not taken:
+        raise RuntimeError(f"{job} cannot run now: does another hold its serial key?")
+    [claimed] = taken
+    claimed.queue = job.queue
     return claimed
 
 

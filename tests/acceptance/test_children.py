@@ -6,6 +6,7 @@ import os
 import signal
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -25,7 +26,7 @@ from tests.support.waiting import wait_until
 ANNA = Actor(label="anna", id="7")
 
 
-def _family(**fields: object) -> BuildJob:
+def _family(**fields: Any) -> BuildJob:
     return enqueueing.enqueue(Family(**fields), max_attempts=5)
 
 
@@ -142,14 +143,8 @@ def test_a_cancelled_parent_ends_the_processes_of_its_children(
 ) -> None:
     parent = _family(depth=1, path=str(tmp_path / "never"))
     workers.start("--slots", "2")
-    children = wait_until(
-        lambda: (
-            found
-            if len(found := list(BuildJob.objects.filter(status="in_progress"))) == 2
-            else None
-        )
-    )
     wait_for(parent, JobStatus.WAITING_CHILDREN)
+    children = list(BuildJob.objects.filter(parent=parent))
     for child in children:
         wait_running(child)
 

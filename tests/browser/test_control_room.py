@@ -143,8 +143,7 @@ def test_every_page_is_readable_reachable_and_policy_clean(
         if name in PICTURED or images != IMAGES:
             page.screenshot(path=images / f"{name}-{suffix}.png", full_page=True)
         page.close()
-
-    assert faults == []
+        assert faults == [], name
 
 
 def _print(job: BuildJob, seq: int, text: str) -> None:

@@ -26,6 +26,7 @@ def take_out() -> None:
     """Take the fence out of this process."""
     from buildqueue.models import BuildJob, JobEvent
     from buildqueue.queue import context, database, leases
+    from buildqueue.queue.context import fencing
     from buildqueue.queue.transitions import Change, changing
     from buildqueue.worker import guardian, heartbeat
 
@@ -67,6 +68,7 @@ def take_out() -> None:
         obey(self, {**order, "until": None} if "until" in order else order)
 
     leases.held = all_held
+    fencing.HOLD = fencing.HOLD.replace("lease_id = %s", "%s::uuid IS NOT NULL")
     changing._lock = lock
     context.Context.record = record
     heartbeat.Heartbeat._find_lost = find_nothing_lost

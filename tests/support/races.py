@@ -11,7 +11,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import psycopg
 from django.db import connections
+
+from .scratch import url_of
 
 T = TypeVar("T")
 PATIENCE = 120.0
@@ -31,3 +34,13 @@ def race(racers: int, act: Callable[[int], T]) -> list[T]:
 
     with ThreadPoolExecutor(racers) as threads:
         return list(threads.map(run, range(racers), timeout=PATIENCE))
+
+
+def somebody_waits() -> bool:
+    """Tell whether a session of the test's database waits for a lock of another."""
+    waits = (
+        "SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) "
+        "WHERE NOT granted AND datname = current_database()"
+    )
+    with psycopg.connect(url_of(connections["default"].settings_dict["NAME"])) as own:
+        return own.execute(waits).fetchone() is not None

@@ -22,6 +22,17 @@ def test_every_verb_of_the_queue_is_offered() -> None:
     assert {act.name for act in JOB_ACTS} == set(VERBS)
 
 
+def test_the_list_offers_each_act_that_may_be_done_to_many(root: Client) -> None:
+    make_job()
+
+    page = html_of(root.get(JOBS))
+
+    many = [*VERBS, "change_priority", "change_due"]
+    assert [act for act in many if f'<option value="{act}">' not in page] == []
+    assert '<button type="submit" class="button" title="Run' in page
+    assert '<option value="answer">' not in page
+
+
 def test_the_confirmation_says_of_each_job_what_happens_or_why_not(
     root: Client,
 ) -> None:

@@ -7,6 +7,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from buildqueue.models import Checkpoint, JobProgress
+from buildqueue.queue import verbs
+from buildqueue.queue.outcomes import SYSTEM
 from buildqueue.states import ActionStatus, JobStatus
 from tests.factories import make_job
 from tests.support.decisions import make_action, make_question
@@ -69,8 +71,17 @@ def test_parent_and_children_are_links(root: Client) -> None:
     page = root.get(page_of(parent))
 
     assert page_of(child) in html_of(page)
-    assert "Waits for its children" in text_of(page)
     assert page_of(parent) in html_of(root.get(page_of(child)))
+
+
+def test_a_paused_job_says_what_it_waits_for_again(root: Client) -> None:
+    job = make_question()
+    verbs.pause(job.pk, actor=SYSTEM)
+
+    page = text_of(root.get(page_of(job)))
+
+    assert "Resumed, it waits for a person's answer" in page
+    assert "It asks" not in page
 
 
 def test_many_children_are_a_link_to_all_of_them(root: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -99,3 +100,23 @@ def test_without_any_reachable_python_it_is_refused(
         reachable_python(uid=uid, copies=reachable)
 
     assert caught.value.code == "python_unreachable"
+
+
+def test_a_copy_that_was_killed_on_the_way_is_made_by_the_next(
+    reachable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = reachable / "copies"
+    pid = os.fork()
+    if pid == 0:
+        monkeypatch.setattr(
+            Path, "rename", lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        )
+        interpreters._copied_python(copies)
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    assert [folder.name[:6] for folder in copies.iterdir()] == [".copy-"]
+
+    copied = interpreters._copied_python(copies)
+
+    assert copied is not None
+    assert copied.exists()

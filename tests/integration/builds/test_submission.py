@@ -15,6 +15,7 @@ from buildqueue.builds import sources, submission
 from buildqueue.builds.retirement import delete_agent
 from buildqueue.exceptions import Refused, Unavailable
 from buildqueue.models import Agent, AgentBuild, AgentVersion, BuildJob
+from tests.support.killing import killed_before
 from tests.support.zips import zipped
 
 from .conftest import ANNA, World, agent_of, upload
@@ -271,3 +272,19 @@ def test_a_new_upload_keeps_the_agent_deploying_until_it_is_done(world: World) -
     assert agent_of(second).status == "running"
     assert agent_of(second).version == "1.1.0"
     assert connection.get_autocommit()
+
+
+def test_a_submission_killed_anywhere_leaves_all_its_rows_or_none() -> None:
+    models = (Agent, AgentBuild, AgentVersion, BuildJob)
+    for number in range(1, 200):
+        killed = killed_before(number, upload)
+        rows = {model._default_manager.count() for model in models}
+        assert rows in ({0}, {1}), f"half done when killed before statement {number}"
+        if not killed or rows == {1}:
+            break
+
+    assert rows == {1}
+    # What was stored and never named is an orphan, for the duty that prunes them.
+    assert len(_stored()) >= 1
+    named = BuildJob.objects.get().payload["source"]["key"]
+    assert any(str(path).endswith(named) for path in _stored())

@@ -510,3 +510,22 @@ def test_old_jobs_leave_in_whole_chunks() -> None:
         if not killed:
             break
     assert BuildJob.objects.count() == 0
+
+
+def test_of_many_retried_those_so_far_are_and_the_rest_untouched() -> None:
+    seen = set()
+    for number in range(1, MOST):
+        jobs = [make_job(JobStatus.FAILED) for _ in range(3)]
+        ids = [job.pk for job in jobs]
+
+        def act(ids: Any = ids) -> object:
+            return verbs.retry_many(ids, actor=ANNA, reason="again")
+
+        killed = killed_before(number, act)
+        done = [_now(job).status == "pending" for job in jobs]
+        assert done == sorted(done, reverse=True)
+        assert [_events(job) == ["retry"] for job in jobs] == done
+        seen.add(sum(done))
+        if not killed:
+            break
+    assert seen == {0, 1, 2, 3}

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Literal
 
-import psycopg
 import pytest
 from django.db import connection, connections, transaction
 
@@ -28,8 +27,7 @@ from buildqueue.states import FINAL, JobStatus, RunOutcome
 from tests.factories import make_job
 from tests.host.jobs import Probe
 from tests.support.killing import killed_before
-from tests.support.races import PATIENCE, race
-from tests.support.scratch import url_of
+from tests.support.races import PATIENCE, race, somebody_waits
 from tests.support.turns import claim, fresh, kinds, make_action, report, turn, turns
 from tests.support.waiting import wait_until
 
@@ -123,17 +121,11 @@ def test_a_parent_that_begins_to_wait_while_its_last_child_ends_is_woken() -> No
             report(child, Done())
             waiting = threads.submit(wait)
             # Whether it waits for the lock or has passed by: it had its chance.
-            wait_until(lambda: waiting.done() or _somebody_waits())
+            wait_until(lambda: waiting.done() or somebody_waits())
         waiting.result(PATIENCE)
 
     assert fresh(parent).status == JobStatus.PENDING
     assert kinds(parent) == ["wait", "wake"]
-
-
-def _somebody_waits() -> bool:
-    with psycopg.connect(url_of(connection.settings_dict["NAME"])) as session:
-        found = session.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone()
-    return found is not None
 
 
 def test_waits_and_ends_at_once_never_leave_a_parent_asleep() -> None:

@@ -484,6 +484,24 @@ def test_a_checkpoint_of_an_earlier_lease_does_not_prove_a_lost_commit(
     assert _effects() == 0
 
 
+def test_a_lost_lease_is_told_by_the_last_statement_before_any_commit_is_tried(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits: list[object] = []
+
+    def charge(step: Step) -> None:
+        _charge(step)
+        elsewhere(taken_over, ctx.job)
+        monkeypatch.setattr(psycopg.Connection, "commit", commits.append)
+
+    with pytest.raises(LostLeaseError):
+        _run(ctx, "charge", charge)
+    monkeypatch.undo()
+
+    assert commits == []
+    assert (_effects(), _stored(ctx)) == (0, {})
+
+
 def test_a_fault_of_the_hosts_own_at_the_commit_fails_the_step(ctx: Context) -> None:
     """A deferred constraint of the host speaks after the fence has."""
 

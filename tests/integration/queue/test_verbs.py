@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.utils import timezone
 
 from buildqueue.exceptions import InvalidOption, InvalidTransition, Refused
 from buildqueue.models import BuildJob, JobEvent, JobRun
-from buildqueue.queue import claiming, recovery, transitions, verbs
+from buildqueue.queue import actions, claiming, recovery, transitions, verbs
+from buildqueue.queue.context import Context
+from buildqueue.queue.context.fencing import fenced
 from buildqueue.queue.outcomes import Actor, Cause
-from buildqueue.states import FINAL, OPEN, UNCLAIMED, JobStatus, RunOutcome
+from buildqueue.states import (
+    FINAL,
+    OPEN,
+    UNCLAIMED,
+    ActionStatus,
+    JobStatus,
+    RunOutcome,
+)
 from tests.factories import make_job, make_run
 from tests.support.notices import Notices
-from tests.support.races import race
+from tests.support.races import race, somebody_waits
 from tests.support.turns import fresh, make_action
+from tests.support.waiting import wait_until
 
 from .conftest import holder
 
@@ -461,13 +473,18 @@ def test_a_due_time_that_nobody_could_tell_is_refused(due: datetime) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("act", ["priority", "due"])
-def test_a_job_that_is_not_there_has_neither_priority_nor_due_time(act: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "values"),
+    [
+        (verbs.change_priority, {"priority": 1}),
+        (verbs.change_due, {"due_at": datetime(2030, 1, 1, tzinfo=UTC)}),
+    ],
+)
+def test_a_job_that_is_not_there_has_neither_priority_nor_due_time(
+    change: verbs.Verb, values: dict[str, Any]
+) -> None:
     with pytest.raises(InvalidTransition, match="does not exist") as refused:
-        if act == "priority":
-            verbs.change_priority(uuid.uuid4(), priority=1, actor=ANNA)
-        else:
-            verbs.change_due(uuid.uuid4(), due_at=timezone.now(), actor=ANNA)
+        change(uuid.uuid4(), actor=ANNA, **values)
 
     assert refused.value.found is None
 
@@ -497,3 +514,38 @@ def test_any_reason_is_kept_as_well_as_can_be(reason: str) -> None:
         _call(name, make_job(VALID_FROM[name]), reason=reason)
 
     assert JobEvent.objects.count() == len(verbs.VERBS)
+
+
+@pytest.mark.parametrize("name", ["cancel", "pause", "force_fail", "release"])
+@pytest.mark.parametrize("moment", ["beginning", "ending"])
+def test_a_verb_in_the_very_moment_of_an_effect_does_not_deadlock(
+    committed: None, name: str, moment: str
+) -> None:
+    """The run has moved its action and not committed yet; the verb comes then."""
+    job = make_job(JobStatus.IN_PROGRESS)
+    lease = job.lease_id
+    assert lease is not None
+    before = "approved" if moment == "beginning" else "executing"
+    action = make_action(job, before)
+
+    def verb() -> BuildJob:
+        try:
+            return _call(name, job, reason="because")
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as threads:
+        with fenced(Context(job=job, lease_id=lease)):
+            if moment == "beginning":
+                actions.begin(action, lease)
+            else:
+                done = ActionStatus.SUCCEEDED
+                actions.end(action, done, lease, receipt={}, error="")
+            asked = threads.submit(verb)
+            wait_until(lambda: asked.done() or somebody_waits())
+        after = asked.result(60)
+
+    action.refresh_from_db()
+    ended = "outcome_unknown" if moment == "beginning" else "succeeded"
+    assert action.status == ended
+    assert after.status != JobStatus.IN_PROGRESS

@@ -1,4 +1,4 @@
-"""Does a job that waits stay where it is until what it waits for has come, and no longer?"""
+"""Does a job that waits stay until what it waits for has come, and no longer?"""
 
 from __future__ import annotations
 

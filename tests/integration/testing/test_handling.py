@@ -8,14 +8,13 @@ from typing import Any
 
 from django.test import TestCase
 
-from buildqueue import Done, Fail, Retry, WaitForInput
+from buildqueue import Done, Fail, Retry, WaitForInput, enqueue
 from buildqueue.exceptions import InvalidPayload, LostLeaseError, UnknownKind
 from buildqueue.models import JobEvent
 from buildqueue.queue import verbs
 from buildqueue.queue.context import Context
 from buildqueue.queue.outcomes import Actor
 from buildqueue.queue.questions import Field
-from buildqueue.states import JobStatus
 from buildqueue.testing import frozen_clock, run_handler
 from tests.host.jobs import Probe, probe
 from tests.host.models import Effect
@@ -61,6 +60,12 @@ class Handling(TestCase):
         assert (found.job.status, found.job.attempt) == ("in_progress", 3)
         reported = JobEvent.objects.filter(job=found.job, kind="finish")
         assert not reported.exists()
+
+    def test_whose_serial_key_another_holds_is_told(self) -> None:
+        run_handler(probe, Probe(), serial_key="one")
+
+        with self.assertRaisesRegex(RuntimeError, "serial key"):
+            run_handler(probe, Probe(), serial_key="one")
 
     def test_a_function_and_a_model_do_as_well(self) -> None:
         found = run_handler(probe, Probe(behavior="result", label="x"))
@@ -131,12 +136,13 @@ class Handling(TestCase):
             run_handler("slow")
 
     def test_other_jobs_are_left_where_they_are(self) -> None:
-        before = run_handler(probe, Probe()).job
+        urgent = enqueue(Probe(), priority=100, queue="mail")
 
-        run_handler(probe, Probe())
+        found = run_handler(probe, Probe(), queue="mail", requires="host:elsewhere")
 
-        before.refresh_from_db()
-        assert before.status == JobStatus.IN_PROGRESS
+        urgent.refresh_from_db()
+        assert (urgent.status, found.job.status) == ("pending", "in_progress")
+        assert found.job.queue == "mail"
 
 
 LOOKED = ("looked", {"at": "it"})
