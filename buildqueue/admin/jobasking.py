@@ -17,7 +17,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from .. import states
-from ..exceptions import Refused
 from ..models import BuildJob
 from ..models.jobs import MOMENTS
 from ..queue import verbs
@@ -76,10 +75,8 @@ def _change_due(job: BuildJob, actor: Actor, reason: str, *, values: Given) -> B
 def _answer(
     job: BuildJob, actor: Actor, reason: str, *, values: Given, seen: str
 ) -> BuildJob:
-    if job.status == JobStatus.WAITING_INPUT and seen != answering.key_of(job):
-        raise Refused("question_changed", _("The question is another by now."))
     given = {name: value for name, value in values.items() if value not in (None, "")}
-    return verbs.answer(job.pk, values=given, actor=actor, reason=reason)
+    return verbs.answer(job.pk, values=given, actor=actor, reason=reason, key=seen)
 
 
 ANSWER = Act(

@@ -182,4 +182,8 @@ class Migration(migrations.Migration):
             model_name='jobaction',
             constraint=models.UniqueConstraint(fields=('job', 'key'), name='job_actions_one_per_key'),
         ),
+        migrations.AddIndex(
+            model_name='jobaction',
+            index=models.Index(fields=['-created_at'], name='job_actions_newest'),
+        ),
     ]

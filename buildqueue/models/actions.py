@@ -85,6 +85,7 @@ class JobAction(models.Model):
                 name="job_actions_executing",
                 condition=Q(status=ActionStatus.EXECUTING),
             ),
+            models.Index(fields=["-created_at"], name="job_actions_newest"),
             models.Index(
                 fields=["job"],
                 name="job_actions_unknown",

@@ -7,6 +7,7 @@ until the moment after which somebody else may do it.
 from __future__ import annotations
 
 import logging
+import select
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -55,6 +56,14 @@ def leave_blocks(entered: int) -> None:
     left_open = RuntimeError("left open by a handler")
     while open_blocks() > entered:
         connection().atomic_blocks[-1].__exit__(RuntimeError, left_open, None)
+
+
+def severed(wrapper: BaseDatabaseWrapper) -> bool:
+    """Tell, without asking the server, whether it has closed this idle connection."""
+    connection = wrapper.connection
+    if connection is None or connection.closed:
+        return True
+    return bool(select.select([connection], [], [], 0)[0])
 
 
 @contextmanager

@@ -53,14 +53,16 @@ def stored(question: str, fields: Mapping[str, Field]) -> dict[str, Any]:
         },
     }
     digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-    return {"for": "input", "key": digest[:16], **asked}
+    # The database keeps the keys of an object in an order of its own.
+    return {"for": "input", "key": digest[:16], "order": list(fields), **asked}
 
 
 def fields_of(asked: Mapping[str, Any]) -> dict[str, Field]:
-    """Return the fields of a question as the job keeps it."""
+    """Return the fields of a question as the job keeps it, in the order of asking."""
+    kept = asked.get("fields", {})
     return {
-        name: Field(**field | {"choices": tuple(field["choices"])})
-        for name, field in asked.get("fields", {}).items()
+        name: Field(**kept[name] | {"choices": tuple(kept[name]["choices"])})
+        for name in asked.get("order", kept)
     }
 
 
@@ -91,10 +93,11 @@ def _model(fields: Mapping[str, Field]) -> type[BaseModel]:
     # By alias, so that a field may have any name, also one that a model uses itself.
     parts: dict[str, Any] = {}
     for number, (name, field) in enumerate(fields.items()):
-        kind, missing = _type_of(field), {}
+        kind: Any = _type_of(field)
+        default: Any = ...
         if not field.required:
-            kind, missing = kind | None, {"default": None}
-        parts[f"field_{number}"] = (kind, Asked(alias=name, **missing))
+            kind, default = kind | None, None
+        parts[f"field_{number}"] = (kind, Asked(default, alias=name))
     # What is no number to JSON is none here.
     config = ConfigDict(extra="forbid", allow_inf_nan=False)
     return create_model("Answer", __config__=config, **parts)

@@ -82,14 +82,31 @@ def retry(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
     Its finished steps stay finished, what was turned down is asked anew, and its children
     that did not end done run again, each in a transaction before its own: if the process
     dies in between they are cancelled again. Refused when an outside effect of unknown
-    outcome is to be settled first, when the kind's `on_reopen` says no, for instance of a
-    deleted agent, and when another open job holds its dedupe key by now.
+    outcome is to be settled first, when its parent did not end done either, when the
+    kind's `on_reopen` says no, for instance of a deleted agent, and when another open job
+    holds its dedupe key by now.
     """
+    _refuse_orphan(job_id)
     why = reason or "its parent is retried"
     for below in families.not_done_below(job_id):
         with suppress(BuildQueueError):  # then its parent finds it as it is
             _retry(below, actor=actor, reason=why)
     return _retry(job_id, actor=actor, reason=reason)
+
+
+def _refuse_orphan(job_id: UUID) -> None:
+    """Refuse what the parent's end would undo."""
+    jobs = BuildJob.objects.using(database.alias()).filter(pk=job_id)
+    parents = jobs.filter(parent__status__in=waits.FAILED)
+    found = parents.values_list("parent_id", "parent__status").first()
+    if found is not None:
+        parent, status = found
+        raise Refused(
+            "parent_ended",
+            f"Its parent {parent} is {status}: retry that one, and this runs again.",
+            status=409,
+            extra={"parent": str(parent)},
+        )
 
 
 def _retry(job_id: UUID, *, actor: Actor, reason: str) -> BuildJob:
@@ -222,18 +239,30 @@ def change_due(
 
 
 def answer(
-    job_id: UUID, *, values: Mapping[str, Any], actor: Actor, reason: str = ""
+    job_id: UUID,
+    *,
+    values: Mapping[str, Any],
+    actor: Actor,
+    reason: str = "",
+    key: str | None = None,
 ) -> BuildJob:
     """Answer what a job asks; it runs again and finds the answer.
 
-    Refused with answer_does_not_fit when it does not fit the question's fields: then
-    nothing is stored. A second answer finds the job no longer waiting.
+    Refused with answer_does_not_fit when it does not fit the question's fields, and with
+    question_changed when `key` names another question than the job asks: then nothing is
+    stored. A second answer finds the job no longer waiting.
     """
     with database.atomic():
         job = _locked(job_id, "answer")
         if job.status != JobStatus.WAITING_INPUT:
             raise InvalidTransition(job_id, "answer", job.status)
         asked = waits.waited_for(job)
+        if key is not None and asked.get("key") != key:
+            raise Refused(
+                "question_changed",
+                "The job asks something else by now: read the new question.",
+                status=409,
+            )
         given = logs.storable_json(questions.check(asked, values))
         row = records.locked(job_id)
         answers = {**row.answers, **given}

@@ -29,7 +29,8 @@ class _Notify:
     alias: str
     message: str
 
-    def __call__(self) -> None:
+    def send(self) -> None:
+        """Send it; if that fails Django logs it, and the poll finds what there is."""
         with connections[self.alias].cursor() as cursor:
             cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, self.message])
 
@@ -37,8 +38,9 @@ class _Notify:
 def _after_commit(message: str) -> None:
     notify = _Notify(database.alias(), message)
     pending = connections[notify.alias].run_on_commit
-    if not any(entry[1] == notify for entry in pending):
-        transaction.on_commit(notify, using=notify.alias, robust=True)
+    if not any(getattr(entry[1], "__self__", None) == notify for entry in pending):
+        # A method, as Django logs by its name what a robust callback raises.
+        transaction.on_commit(notify.send, using=notify.alias, robust=True)
 
 
 def wake(queue: str) -> None:

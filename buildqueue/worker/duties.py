@@ -55,6 +55,12 @@ class _Tick:
     lock: int | None = None  # one process among all workers at a time
     due: float = 0.0
 
+    @property
+    def name(self) -> str:
+        """Return what the duty is called in the worker's output."""
+        function = self.duty.func if isinstance(self.duty, partial) else self.duty
+        return f"the duty {getattr(function, '__name__', function)}".replace("_", " ")
+
 
 def serve(order: Order, control: Channel) -> None:
     """Serve requests and ticks until the supervisor is gone. Never returns."""
@@ -134,9 +140,9 @@ def _guarded(tick: _Tick, outages: Outages) -> None:
             tick.duty()
         else:
             _alone(tick.lock, tick.duty)
-        outages.well("maintenance")
+        outages.well(tick.name)
     except (OperationalError, InterfaceError) as error:
-        outages.failed("maintenance", error)
+        outages.failed(tick.name, error)
         database.connection().close()
     except Exception:  # a duty of the host's: told, and tried again at the next tick
         logger.exception("duty failed, tried again later")

@@ -8,7 +8,6 @@ transaction mode a session is nobody's own: there only locks of a transaction ar
 from __future__ import annotations
 
 import os
-import select
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -71,18 +70,10 @@ def _of_environment() -> dict[str, Any]:
     return {"connect_timeout": int(told)} if told.isdecimal() else {}
 
 
-def severed(wrapper: BaseDatabaseWrapper) -> bool:
-    """Tell, without asking the server, whether it has closed this idle connection."""
-    connection = wrapper.connection
-    if connection is None or connection.closed:
-        return True
-    return bool(select.select([connection], [], [], 0)[0])
-
-
 def drop_severed() -> None:
     """Let this thread connect anew when its idle connection was cut: no trouble yet."""
     usual = database.connection()
-    if usual.connection is not None and severed(usual):
+    if usual.connection is not None and database.severed(usual):
         usual.close()
 
 

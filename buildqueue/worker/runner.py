@@ -42,7 +42,7 @@ from ..queue.outcomes import (
 )
 from ..queue.transitions import Change
 from ..states import JobStatus, RunOutcome
-from . import limiting, locks, telling
+from . import limiting, telling
 from .telling import Ending
 
 logger = logging.getLogger(__name__)
@@ -171,7 +171,7 @@ def _refresh_connections() -> None:
             continue  # a test's transaction: a slot has none between two runs
         if connection.alias != database.alias():
             connection.close_if_unusable_or_obsolete()
-        elif connection.errors_occurred or locks.severed(connection):
+        elif connection.errors_occurred or database.severed(connection):
             connection.close()
 
 

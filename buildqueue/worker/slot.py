@@ -125,7 +125,7 @@ class Slot:
         # What ran before may have left its traces: kinds that want a fresh process are
         # for the next incarnation.
         scope = replace(self._scope, kinds=_warm_kinds()) if used else self._scope
-        if locks.severed(self._session):
+        if database.severed(self._session):
             _leave(NO_DATABASE)  # with its lock: the next one has a new session
         try:
             with database.through(self._session):

@@ -20,7 +20,8 @@ from tests.support.jobs import enqueue
 from tests.support.processes import ROOT, Workers
 from tests.support.waiting import wait_until
 
-BEFORE = "71ea1ec21fbff843e48263253dfe33ab4146dc04"  # before checkpoints, actions and notices had their tables
+# Before checkpoints, actions and notices had their tables.
+BEFORE = "71ea1ec21fbff843e48263253dfe33ab4146dc04"
 JOBS = 60
 
 pytestmark = pytest.mark.slow

@@ -35,6 +35,7 @@ LEFT_ALONE = 2  # workers that are neither frozen nor cut
 LONGER_THAN_A_LEASE = (LEASE_SECONDS + 1.5, LEASE_SECONDS + 4.0)
 PAUSES = (1.0, 4.0)  # between two faults
 NOBODY_TO_HIT = 0.3
+LONGEST_OVERTIME = 120.0  # for classes that nobody was there for
 SESSIONS = """
 SELECT pid, application_name FROM pg_stat_activity
 WHERE datname = current_database() AND application_name LIKE %s ORDER BY pid
@@ -61,16 +62,19 @@ class Faults:
     struck: list[Fault] = field(default_factory=list)
     _undo: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
 
-    def strike_until(self, moment: float, least: int) -> None:
-        """Strike until the monotonic moment, and until there were enough of each."""
+    def strike_until(self, moment: float, least: int, well: Callable[[], bool]) -> None:
+        """Strike until the monotonic moment, and until there were enough of each.
+
+        No longer than all is `well` with the rest of the run.
+        """
         classes: dict[str, Callable[[], Fault | None]] = {
             name: partial(getattr(self, f"_{name}")) for name in CLASSES
         }
         bag: list[str] = []
         due = time.monotonic()
         while time.monotonic() < moment or self._missing(least):
-            if time.monotonic() > moment + 120:
-                return  # the counts tell
+            if time.monotonic() > moment + LONGEST_OVERTIME or not well():
+                return  # the counts tell, or the rest does
             self._make_good(time.monotonic())
             patiently(self.fleet.keep)
             if time.monotonic() < due:

@@ -84,7 +84,11 @@ class ChaosRun:
         work.start()
         people.start()
         begun = time.monotonic()
-        struck.strike_until(begun + 60 * self.minutes, self.least_faults)
+        struck.strike_until(
+            begun + 60 * self.minutes,
+            self.least_faults,
+            lambda: not _troubles(work, people),
+        )
         struck.outlast()
         work.stop()
         people.calm_down()
@@ -143,8 +147,8 @@ class ChaosRun:
         print()
         print("\n".join(lines))
         few = report.few_of(history.faults, faults.CLASSES, self.least_faults)
-        told = f"FAIL: {', '.join(few)}" if few else "PASS"
-        print(f"{told:<12}each class of fault at least {self.least_faults} times")
+        told = f"FAIL ({', '.join(few)})" if few else "PASS"
+        print(f"{told:<11} each class of fault at least {self.least_faults} times")
         enough = len(history.acknowledged) >= self.least_jobs
         told = "PASS" if enough else "FAIL"
         print(f"{told:<12}at least {self.least_jobs} jobs: {len(history.jobs)}")

@@ -101,9 +101,12 @@ class Context(Steps, Memory, Effects, Offspring):
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """Have the engine's writes go past a transaction that the handler has open."""
+        """Have the engine's writes go past a transaction that the handler has open.
+
+        Where there is no way past, because the session was cut meanwhile, they join it.
+        """
         own = self.session if threading.get_ident() == self._thread else None
-        if own is None or own.connection is None:
+        if own is None or database.severed(own):
             yield
             return
         with database.through(own):

@@ -27,9 +27,15 @@ from .timeline import Change, record
 
 MAX_CODE = 100  # as the columns have it
 PARKED = WAITING | {JobStatus.PAUSED}
-RUNS_AGAIN = {states.RESCUE, states.HAND_BACK, states.RELEASE}
-# What may take the lease from a run in the middle of something.
-TAKES_THE_RUN = RUNS_AGAIN | {states.PAUSE, states.CANCEL, states.FORCE_FAIL}
+RUNS_AGAIN = {
+    states.RESCUE,
+    states.HAND_BACK,
+    states.RELEASE,
+    # A run reports so itself whose storing of what became of the effect has failed.
+    states.RETRY_LATER,
+    states.SNOOZE,
+    states.WAIT,
+}
 
 
 def apply(
@@ -50,8 +56,7 @@ def apply(
     change = _storable(change)
     with database.atomic():
         before = _lock(job_id, change, fence, guard or Q(), skip_locked)
-        if change.transition in TAKES_THE_RUN:
-            change = _unless_unknown(before, change)
+        change = _unless_unknown(before, change)
         _update(before, change)
         _end_run(before, change)
         _remember_wait(before, change)
@@ -114,7 +119,7 @@ def retry_final_hook(job_id: UUID) -> bool:
 def _unless_unknown(before: BuildJob, change: Change) -> Change:
     """Have a job fail that would run again if an outside effect was under way.
 
-    Nobody repeats it; a person must look. Of what a person wanted nothing is changed.
+    Nobody repeats it; a person must look. An end, and what a person wanted, stays as it is.
     """
     if before.lease_id is None:
         return change
@@ -132,6 +137,7 @@ def _unless_unknown(before: BuildJob, change: Change) -> Change:
         target=JobStatus.FAILED,
         values=change.values | error,
         reason=why,
+        waits_for=None,
     )
 
 

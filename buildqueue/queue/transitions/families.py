@@ -8,7 +8,6 @@ crash leaves in between a duty finds.
 
 from __future__ import annotations
 
-from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -40,7 +39,10 @@ def cancel_children_after_commit(job: BuildJob) -> None:
     """Have the children go the way of their parent, once it is committed."""
     jobs = BuildJob.objects.using(database.alias())
     if jobs.filter(parent_id=job.pk, completed_at__isnull=True).exists():
-        then = partial(_cancel_children, job.pk)
+
+        def then() -> None:  # no partial: Django logs by its name what it raises
+            _cancel_children(job.pk)
+
         transaction.on_commit(then, using=database.alias(), robust=True)
 
 

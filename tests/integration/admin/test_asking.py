@@ -131,7 +131,7 @@ def test_an_answer_to_another_question_is_refused(root: Client) -> None:
     answer = post_answer(root, job, seen="of-yesterday")
 
     job.refresh_from_db()
-    assert "0 applied, 1 refused (The question is another by now)" in text_of(answer)
+    assert "0 applied, 1 refused (The job asks something else by now" in text_of(answer)
     assert "How shall it be printed?" in text_of(answer)
     assert job.status == "waiting_input"
 

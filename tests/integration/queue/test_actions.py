@@ -108,7 +108,8 @@ def _make(job: BuildJob, status: str, **values: Any) -> JobAction:
 def _begun(ctx: Context) -> JobAction:
     """Leave an action under way, as a process does that dies in the middle of it."""
     action = ctx.propose("mail", MAIL, title="Mail to Carl", review=False)
-    return actions.begin(action, ctx.lease_id)
+    with transactions.atomic():
+        return actions.begin(action, ctx.lease_id)
 
 
 def _waiting(ctx: Context) -> JobAction:

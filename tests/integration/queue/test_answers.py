@@ -9,7 +9,7 @@ import pytest
 
 from buildqueue.exceptions import InvalidTransition, Refused
 from buildqueue.models import BuildJob, JobEvent, JobProgress
-from buildqueue.queue import verbs
+from buildqueue.queue import questions, verbs
 from buildqueue.queue.context import Context
 from buildqueue.queue.outcomes import Actor, Done, Outcome, WaitForInput
 from buildqueue.queue.questions import LONGEST_TEXT, Field
@@ -326,3 +326,18 @@ def test_a_question_without_words_or_fields_is_a_fault_of_the_handler(
 ) -> None:
     with pytest.raises(ValueError, match="needs its words"):
         WaitForInput(question=question, fields=fields)
+
+
+@pytest.mark.django_db
+def test_an_answer_to_another_question_than_was_seen_is_refused() -> None:
+    job = _asking(b=Field(type="integer"), a=Field())
+    asked = JobProgress.objects.get(pk=job.pk).waits_for
+
+    assert list(questions.fields_of(asked)) == ["b", "a"]  # as they were asked
+    with pytest.raises(Refused) as refused:
+        verbs.answer(job.pk, values={"a": "x", "b": 1}, actor=ANNA, key="another")
+    assert refused.value.code == "question_changed"
+    answered = verbs.answer(
+        job.pk, values={"a": "x", "b": 1}, actor=ANNA, key=asked["key"]
+    )
+    assert answered.status == JobStatus.PENDING

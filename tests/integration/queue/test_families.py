@@ -427,8 +427,8 @@ def test_a_circle_made_by_raw_sql_is_cancelled_and_does_not_hang(size: int) -> N
 
     assert _statuses(jobs) == ["cancelled"] * size
     assert recovery.repair_pairs() == 0
-    verbs.retry(jobs[0].pk, actor=ANNA)
-    assert _statuses(jobs) == ["pending"] * size
+    with pytest.raises(Refused, match="retry that one"):
+        verbs.retry(jobs[0].pk, actor=ANNA)
 
 
 def test_in_a_circle_no_child_is_enqueued_for_ever() -> None:
@@ -601,3 +601,16 @@ def test_two_that_repair_at_once_do_each_once() -> None:
             assert len(told) == len(set(told)), told
         assert recovery.repair_pairs() == 0
         BuildJob.objects.exclude(status__in=sorted(FINAL)).update(held=True)
+
+
+def test_a_child_alone_is_not_retried_while_its_parent_has_ended() -> None:
+    parent = make_job(JobStatus.FAILED)
+    child = make_job(JobStatus.CANCELLED, parent=parent)
+
+    with pytest.raises(Refused) as refused:
+        verbs.retry(child.pk, actor=ANNA)
+
+    assert refused.value.code == "parent_ended"
+    assert refused.value.extra == {"parent": str(parent.pk)}
+    child.refresh_from_db()
+    assert child.status == JobStatus.CANCELLED

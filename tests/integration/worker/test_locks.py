@@ -20,10 +20,10 @@ pytestmark = pytest.mark.usefixtures("committed")
 
 @contextmanager
 def options(**chosen: Any) -> Iterator[None]:
-    """Have the default alias carry these OPTIONS meanwhile."""
+    """Have the default alias carry these OPTIONS, too, meanwhile."""
     settings = connections["default"].settings_dict
     usual = settings["OPTIONS"]
-    settings["OPTIONS"] = chosen
+    settings["OPTIONS"] = usual | chosen
     try:
         yield
     finally:
