@@ -1,8 +1,8 @@
 """`python -m benchmarks.against COMMIT`: is this code as fast as that of a commit?
 
 Both run the same no-op jobs on one database in turn, a worker of two slots each, several
-rounds; printed are jobs a second from the first claim to the last report, and the ratio of the medians. A ratio, because a machine
-is never as fast twice.
+rounds; printed are jobs a second, from the first claim to the last report, and the ratio
+of the medians. A ratio, because a machine is never as fast twice.
 """
 
 from __future__ import annotations
