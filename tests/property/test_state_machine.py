@@ -86,8 +86,8 @@ from .reading import KEPT, REVIEWS, assert_all_agrees, assert_repaired, clear, d
 
 EXAMPLES = int(os.environ.get("BUILDQUEUE_TEST_EXAMPLES", "0"))
 PROFILE = settings(
-    max_examples=EXAMPLES or 40,
-    stateful_step_count=60 if EXAMPLES else 50,
+    max_examples=EXAMPLES or 30,
+    stateful_step_count=60 if EXAMPLES else 40,
     deadline=None,
     derandomize=not EXAMPLES,
     database=None,
@@ -119,15 +119,11 @@ EFFECTS = ["propose", "propose_sure", "ok", "not_done", "raises"]
 MUST_HAPPEN = {
     "claim",
     "finish",
-    "fail",
-    "snooze",
     "wait",
     "wake",
     "rescue",
     "cancel",
-    "retry",
     "child_spawned",
-    "child_failed",
     "step_finished",
     "checkpoint",
     "action_succeeded",
@@ -622,7 +618,7 @@ class Machine(RuleBasedStateMachine):
             self.duties()
             for job in claiming.claim(Scope(), holder()):
                 assert job.lease_id is not None
-                outcome = Fail(reason="told to") if job.seq % 3 == 0 else Done()
+                outcome = Fail(reason="told to") if job.seq % 2 else Done()
                 change = runner.change_of(job, outcome)
                 transitions.apply(job.pk, change, fence=job.lease_id)
             left = BuildJob.objects.open().values_list("status", flat=True)

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from ... import signals, states
 from ...exceptions import InvalidTransition, LostLeaseError
-from ...models import BuildJob, JobRun
+from ...models import BuildJob, JobAction, JobRun
 from ...models.expressions import ClockTimestamp
 from ...states import FINAL, UNCLAIMED, WAITING, JobStatus
 from .. import database, logs, outbox, wakeups
@@ -56,7 +56,9 @@ def apply(
     change = _storable(change)
     with database.atomic():
         before = _lock(job_id, change, fence, guard or Q(), skip_locked)
-        change = _unless_unknown(before, change)
+        acted = getattr(before, "has_actions", True)
+        if acted and before.lease_id is not None:
+            change = _unless_unknown(before, change)
         _update(before, change)
         _end_run(before, change)
         _remember_wait(before, change)
@@ -65,15 +67,18 @@ def apply(
         if change.waits_for is not None:
             outbox.tell_question(job, change.waits_for)
         if job.is_final:
-            job = _end(run_final_hook(job), change)
+            job = _end(run_final_hook(job), change, acted=acted)
         _tell(before, job, change)
         if job.status in WAITING:
-            job = settle(job.pk) or job
+            job = settle(job.pk, at_once=True) or job
     return job
 
 
-def settle(job_id: UUID) -> BuildJob | None:
-    """Wake a waiting job, or fail it by its child, if its wait is over; else None."""
+def settle(job_id: UUID, *, at_once: bool = False) -> BuildJob | None:
+    """Wake a waiting job, or fail it by its child, if its wait is over; else None.
+
+    `at_once` in the transaction that begins the wait.
+    """
     with database.atomic():
         jobs = BuildJob.objects.using(database.alias()).select_for_update(no_key=True)
         # Locked in whatever status it is: one that is about to wait comes before this
@@ -82,12 +87,15 @@ def settle(job_id: UUID) -> BuildJob | None:
         if job is None or job.status not in WAITING:
             return None
         due = waits.verdict(job)
+        if due is not None and at_once:
+            due = waits.slowed(job, due)
         return None if due is None else apply(job_id, due)
 
 
-def _end(job: BuildJob, change: Change) -> BuildJob:
+def _end(job: BuildJob, change: Change, *, acted: bool = True) -> BuildJob:
     """Do what belongs to every end, however the job came to it, behind its hook."""
-    actionflow.cancel_undecided(job)
+    if acted:
+        actionflow.cancel_undecided(job)
     if job.status != JobStatus.DONE:
         families.cancel_children_after_commit(job)
     if job.parent_id is not None:
@@ -121,8 +129,6 @@ def _unless_unknown(before: BuildJob, change: Change) -> Change:
 
     Nobody repeats it; a person must look. An end, and what a person wanted, stays as it is.
     """
-    if before.lease_id is None:
-        return change
     unknown = actionflow.leave_unknown(before)
     for action in unknown:
         outbox.tell_action(before, action, "action.outcome_unknown")
@@ -180,6 +186,11 @@ def _lock(
     )
     jobs = BuildJob.objects.using(database.alias())
     locked = jobs.select_for_update(no_key=True, skip_locked=skip_locked)
+    if fence:
+        # What a run has proposed was there before its report. For anybody else's change
+        # this would be as old as the statement, and not as the lock.
+        actions = JobAction.objects.filter(job_id=OuterRef("pk"))
+        locked = locked.annotate(has_actions=Exists(actions))
     if job := locked.filter(held, guard, pk=job_id).first():
         return job
     if fence:

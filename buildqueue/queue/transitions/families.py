@@ -78,9 +78,8 @@ def cancel_child(job_id: UUID) -> bool:
 def not_done_below(job_id: UUID) -> list[UUID]:
     """Return what did not end done below a job that did not either, the deepest first."""
     jobs = BuildJob.objects.using(database.alias()).filter(status__in=FAILED)
-    found = dict.fromkeys(
-        [job_id]
-    )  # in order, and each once: raw SQL can make a circle
+    # In order, and each once: raw SQL can make a circle.
+    found = dict.fromkeys([job_id])
     level = [job_id]
     while level:
         below = jobs.filter(parent_id__in=level, parent__status__in=FAILED)

@@ -7,10 +7,13 @@ before it began, and by a duty should both have failed. Call with the job's row 
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
 
 from ... import states
 from ...models import BuildJob, JobAction, JobProgress
@@ -19,6 +22,8 @@ from .. import database
 from .timeline import Change
 
 FAILED = (JobStatus.FAILED, JobStatus.CANCELLED)
+PATIENT_ATTEMPTS = 10  # runs that may find their wait over before it begins
+LONGEST_PAUSE = 60  # seconds, from the seventieth on
 
 
 def remember(job: BuildJob, waits_for: dict[str, Any] | None) -> None:
@@ -66,6 +71,17 @@ def _of_children(job: BuildJob) -> Change | None:
 
 def _woken(reason: str) -> Change:
     return Change(transition=states.WAKE, target=JobStatus.PENDING, reason=reason)
+
+
+def slowed(job: BuildJob, change: Change) -> Change:
+    """Return the wake of a wait that was over before it began, later from time to time.
+
+    A handler that waits for nothing, again and again, must not keep a slot busy for ever.
+    """
+    seconds = min(max(0, job.attempt - PATIENT_ATTEMPTS), LONGEST_PAUSE)
+    if change.transition is not states.WAKE or not seconds:
+        return change
+    return replace(change, values={"due_at": Now() + timedelta(seconds=seconds)})
 
 
 def _failed_by(child: BuildJob) -> Change:

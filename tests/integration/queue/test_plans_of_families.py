@@ -82,7 +82,7 @@ def test_the_children_of_one_job_are_found(many: None) -> None:
 
     _no_scan(lambda: waits.verdict(parent))
     _no_scan(lambda: families.cancel_children_after_commit(parent))
-    _no_scan(lambda: families.children_to_retry(parent.pk))
+    _no_scan(lambda: families.not_done_below(parent.pk))
 
 
 def test_open_children_of_ended_parents_are_found(many: None) -> None:

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from buildqueue.exceptions import InvalidTransition, LostLeaseError
-from buildqueue.models import BuildJob, JobProgress, JobRun
+from buildqueue.models import BuildJob, JobEvent, JobProgress, JobRun
 from buildqueue.queue import actions, recovery, transitions, verbs
 from buildqueue.queue.context import Context
 from buildqueue.queue.outcomes import (
@@ -136,7 +136,22 @@ def test_a_wait_for_nothing_is_over_in_the_same_transaction(outcome: Wait) -> No
 
 
 @pytest.mark.parametrize(
-    "decided", [s for s in ActionStatus if s != ActionStatus.AWAITING_REVIEW]
+    ("attempt", "seconds"), [(10, 0), (11, 1), (40, 30), (1000, 60)]
+)
+def test_a_handler_that_waits_for_nothing_again_and_again_is_slowed_down(
+    attempt: int, seconds: int
+) -> None:
+    job = report(_running(attempt=attempt), WaitForChildren())
+
+    event = JobEvent.objects.get(job_id=job.pk, kind="wake")
+    later = (fresh(job).due_at - event.created_at).total_seconds()
+    assert max(later, 0) == pytest.approx(seconds, abs=1)
+    assert (claim() is None) == (seconds > 0)
+
+
+@pytest.mark.parametrize(
+    "decided",
+    sorted(set(ActionStatus) - {ActionStatus.AWAITING_REVIEW, ActionStatus.EXECUTING}),
 )
 def test_a_wait_for_what_is_decided_already_is_over_at_once(decided: str) -> None:
     job = _running()
