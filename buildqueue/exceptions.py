@@ -8,9 +8,11 @@ BuildQueueError
 ├── DuplicateJob         an open job with the dedupe key exists
 ├── ResultMissing        the handler said done, the database says otherwise
 ├── SoftTimeLimit        raised inside a handler that has run for longer than it should
+│   └── StepTimeLimit    the same, inside a step
 ├── HandlerError         raised by a handler that knows whose fault it is
 │   ├── TransientError   the outside world: it may work later
 │   ├── PermanentError   trying again will not help
+│   │   └── NotStorable  what was given cannot be stored as JSON; also a ValueError
 │   └── UserError        what the user gave is at fault; the message is for them
 ├── ActionError          an outside effect did not come about, or nobody knows
 │   ├── NotDone          raised by its function: it certainly has not happened
@@ -42,7 +44,7 @@ class InvalidTransition(BuildQueueError):
 
     code = "wrong_status"
 
-    def __init__(self, job_id: UUID, verb: str, found: str | None) -> None:
+    def __init__(self, job_id: object, verb: str, found: str | None) -> None:
         self.job_id, self.verb, self.found = job_id, verb, found
         state = f"it is {found}" if found else "it does not exist"
         super().__init__(f"cannot {verb} job {job_id}: {state}")
@@ -100,6 +102,17 @@ class SoftTimeLimit(BuildQueueError):
         super().__init__(f"it has run longer than its soft limit of {seconds:g} s")
 
 
+class StepTimeLimit(SoftTimeLimit):
+    """Raised inside a step that takes longer than it may: nothing of it is kept."""
+
+    code = "step_timed_out"
+
+    def __init__(self, name: str, seconds: float) -> None:
+        super().__init__(seconds)
+        self.name = name
+        self.args = (f"step {name!r} has taken longer than its {seconds:g} s",)
+
+
 class HandlerError(BuildQueueError):
     """A handler says what went wrong; `code` is stable, the message for people."""
 
@@ -130,6 +143,12 @@ class PermanentError(HandlerError):
     """Trying again will not help: the job fails."""
 
     code = "permanent"
+
+
+class NotStorable(PermanentError, ValueError):
+    """What was given cannot be stored: no JSON, too deep, too large; the same each time."""
+
+    code = "not_storable"
 
 
 class UserError(HandlerError):

@@ -29,11 +29,7 @@ class JobStatus(TextChoices):
 
 
 WAITING = frozenset(
-    {
-        JobStatus.WAITING_INPUT,
-        JobStatus.WAITING_APPROVAL,
-        JobStatus.WAITING_CHILDREN,
-    }
+    {JobStatus.WAITING_INPUT, JobStatus.WAITING_APPROVAL, JobStatus.WAITING_CHILDREN}
 )
 FINAL = frozenset({JobStatus.DONE, JobStatus.FAILED, JobStatus.CANCELLED})
 OPEN = frozenset(JobStatus) - FINAL
@@ -271,7 +267,8 @@ ACTION_FLOW: dict[ActionStatus, frozenset[ActionStatus]] = {
     _A.OUTCOME_UNKNOWN: frozenset({_A.EXECUTING}),
     _A.DENIED: frozenset({_A.AWAITING_REVIEW}),
     _A.CANCELLED: frozenset({_A.AWAITING_REVIEW, _A.APPROVED}),
-    _A.EXPIRED: frozenset({_A.AWAITING_REVIEW, _A.APPROVED}),
+    # What failed was approved for so long only.
+    _A.EXPIRED: frozenset({_A.AWAITING_REVIEW, _A.APPROVED, _A.FAILED}),
 }
 
 

@@ -6,6 +6,7 @@
     search      ids, id prefixes, names, and `key:value`
     changelist  what a list reads beside its rows
     people      the user's name beside an owner's key
+    forbidding  the page for who lacks a permission, which names it
     acts        one verb on some rows: who may, where it leads, why not
     confirming  the page that asks for a reason, and for what else an act wants
     applying    the loop that calls the verb, and what it tells

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
+from django.http import HttpRequest
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..models import JobAction
+from ..models import BuildJob, JobAction
 from ..queue import actions, verbs
 from ..queue.outcomes import Actor
 from ..states import ActionStatus
-from .acts import Act
+from . import confirming, display
+from .acts import Act, ActingAdmin, says
 
 CONTENT = "admin/buildqueue/jobaction/content.html"
 
@@ -53,6 +57,23 @@ def _settle(happened: bool) -> Callable[[JobAction, Actor, str], object]:
     return call
 
 
+def _settled(admin: ActingAdmin, request: HttpRequest, action: JobAction) -> Any:
+    """Say what is to be done now, with a link to it."""
+    job = BuildJob.objects.get(pk=action.job_id)
+    unknown = job.actions.filter(status=ActionStatus.OUTCOME_UNKNOWN)
+    if unknown.exists():
+        return _("Settled; another outcome of the job is still to be settled.")
+    ways = {"retry": _("now retry the job"), "resume": _("now resume the job")}
+    for name in verbs.allowed(job):
+        if name in ways and request.user.has_perm(verbs.VERBS[name][2]):
+            query = urlencode({"id": str(job.pk), "from": confirming.OWN_PAGE})
+            address = f"{admin.admin_url('buildjob_act', name)}?{query}"
+            return format_html(
+                _("Settled; {now}."), now=display.link(address, ways[name])
+            )
+    return _("Settled.")
+
+
 def _act(name: str, label: Any, effect: Any, status: ActionStatus, **more: Any) -> Act:
     return Act(
         name=name,
@@ -73,6 +94,7 @@ ACTION_ACTS = (
         gettext_lazy("The job goes on and does exactly this, once."),
         ActionStatus.AWAITING_REVIEW,
         permission=verbs.MAY_DECIDE,
+        told=says(gettext_lazy("Approved; the job goes on and does it, once.")),
         also=("buildqueue.view_payload",),
         call=_decide(actions.approve),
         seen=_seen,
@@ -84,6 +106,7 @@ ACTION_ACTS = (
         gettext_lazy("It will not be done. The job goes on, and fails by it."),
         ActionStatus.AWAITING_REVIEW,
         permission=verbs.MAY_DECIDE,
+        told=says(gettext_lazy("Denied: it will not be done.")),
         call=_decide(actions.deny),
         seen=_seen,
     ),
@@ -97,6 +120,7 @@ ACTION_ACTS = (
         ActionStatus.OUTCOME_UNKNOWN,
         permission=verbs.MAY_SETTLE,
         call=_settle(True),
+        told=_settled,
     ),
     _act(
         "not_happened",
@@ -107,5 +131,6 @@ ACTION_ACTS = (
         ActionStatus.OUTCOME_UNKNOWN,
         permission=verbs.MAY_SETTLE,
         call=_settle(False),
+        told=_settled,
     ),
 )

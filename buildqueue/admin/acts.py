@@ -21,7 +21,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path
 from django.utils.translation import gettext as _
 
-from . import confirming
+from . import confirming, forbidding
 from .base import ReadOnlyAdmin
 
 MOST_AT_ONCE = 500
@@ -49,6 +49,13 @@ class Act:
     shows: str = ""  # the template of what is decided on
     also: tuple[str, ...] = ()  # permissions to see what is decided on
     for_many: bool = True  # no: it is offered on pages alone, never on a list
+    # What is told when it was applied to one row; none: its label and the number.
+    told: Callable[[ActingAdmin, HttpRequest, Any], Any] | None = None
+
+
+def says(words: Any) -> Callable[[ActingAdmin, HttpRequest, Any], Any]:
+    """Return what tells the same of whatever row."""
+    return lambda _admin, _request, _row: words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +113,11 @@ class ActingAdmin(ReadOnlyAdmin):
         """Return the address that an act on a row's page leads back to."""
         return self.admin_url(f"{self.opts.model_name}_change", row.pk)
 
-    def buttons(self, request: HttpRequest, row: Any) -> list[Button]:
+    def buttons(
+        self, request: HttpRequest, row: Any, origin: str = confirming.OWN_PAGE
+    ) -> list[Button]:
         """Return what the user may do to a row, and why not now."""
-        query = urlencode({"id": str(row.pk), "from": "page"})
+        query = urlencode({"id": str(row.pk), "from": origin})
         return [
             Button(
                 act=act,
@@ -129,13 +138,14 @@ class ActingAdmin(ReadOnlyAdmin):
         name = f"buildqueue_{self.opts.model_name}_act"
         return [path("acts/<slug:name>/", view, name=name), *super().get_urls()]
 
+    @forbidding.naming
     def act_view(self, request: HttpRequest, name: str) -> HttpResponse:
         """Ask, on GET, and apply, on POST, an act to the named rows."""
         act = self._act(name)
-        if act is None or not self.may(request, name):
+        if act is None:
             raise PermissionDenied
-        if not self.has_view_permission(request):
-            raise PermissionDenied
+        forbidding.demand(request, act.permission, *act.also)
+        self.demand_view(request)
         asked = request.POST if request.method == "POST" else request.GET
         ids = asked.getlist("id")[:MOST_AT_ONCE]
         try:
@@ -159,10 +169,11 @@ class ActingAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         """Show the list; a posted id that is none is an answer, not a crash."""
         try:
-            return super().changelist_view(request, extra_context)
+            answer: HttpResponse = super().changelist_view(request, extra_context)
         except ValidationError:
             messages.error(request, _("What was selected is not in this list."))
             return HttpResponseRedirect(request.get_full_path())
+        return answer
 
     def _act(self, name: str) -> Act | None:
         return next((act for act in self.acts if act.name == name), None)

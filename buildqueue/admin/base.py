@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Model
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from . import display
+from . import display, forbidding
 from .changelist import QuietChangeList
 from .paginator import CappedPaginator
 
@@ -45,6 +45,28 @@ class ReadOnlyAdmin(_ModelAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         """Return the list that tells a number only of what was searched."""
         return QuietChangeList
+
+    @forbidding.naming
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show the list to who may see it."""
+        self.demand_view(request)
+        return super().changelist_view(request, extra_context)
+
+    @forbidding.naming
+    def change_view(
+        self, request: HttpRequest, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        """Show a row's page to who may see it."""
+        self.demand_view(request)
+        return super().change_view(request, *args, **kwargs)
+
+    def demand_view(self, request: HttpRequest) -> None:
+        """Refuse who may not see these rows."""
+        if not self.has_view_permission(request):
+            name = f"{self.opts.app_label}.view_{self.opts.model_name}"
+            raise forbidding.Lacking(name)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Rows are made by the queue, not by a form."""

@@ -28,6 +28,8 @@ from . import applying
 if TYPE_CHECKING:
     from .acts import Act, ActingAdmin
 
+LONGEST_REASON = 1000  # as the API has it
+OWN_PAGE, HOME_PAGE = "page", "home"  # of the row that an act was asked for on
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -37,7 +39,7 @@ class ActForm(forms.Form):
     seen = forms.CharField(required=False, widget=forms.HiddenInput)
     reason = forms.CharField(
         label=gettext_lazy("Reason"),
-        max_length=500,
+        max_length=LONGEST_REASON,
         widget=forms.TextInput(attrs={"size": 60, "autocomplete": "off"}),
         help_text=gettext_lazy("Kept in its history, beside your name."),
         error_messages={"required": gettext_lazy("Say why: its history keeps it.")},
@@ -131,7 +133,7 @@ def page(
         "one": model_admin.opts.verbose_name,
         "many": model_admin.opts.verbose_name_plural,
         "back": _back(model_admin, request, rows),
-        "came_from_page": _came_from_page(request),
+        "origin": _origin(request),
         "filters": _filters(request),
         "may_payload": request.user.has_perm("buildqueue.view_payload"),
     }
@@ -154,27 +156,38 @@ def answer(
     if applied:
         words = f"{act.label}: {reason}" if reason else str(act.label)
         LogEntry.objects.log_actions(actor.id, applied, CHANGE, words)
-    messages.add_message(
-        request,
-        applying.level(applied, refused),
-        applying.summary(act, applied, refused),
-    )
-    return HttpResponseRedirect(_back(model_admin, request, rows))
+    if len(applied) == 1 and not refused and act.told:
+        told = act.told(model_admin, request, applied[0])
+    else:
+        told = applying.summary(act, applied, refused)
+    messages.add_message(request, applying.level(applied, refused), told)
+    return HttpResponseRedirect(_next(model_admin, request, rows))
 
 
-def _came_from_page(request: HttpRequest) -> bool:
-    return "page" in (request.GET.get("from"), request.POST.get("from"))
+def _origin(request: HttpRequest) -> str:
+    """Return which page the act was asked for from; empty: the list."""
+    asked = request.POST.get("from") or request.GET.get("from")
+    return asked if asked in (OWN_PAGE, HOME_PAGE) else ""
 
 
 def _filters(request: HttpRequest) -> str:
     """Return the query of the list that the act was asked for from."""
     if "filters" in request.POST:
         return QueryDict(request.POST["filters"]).urlencode()
-    return "" if _came_from_page(request) else request.GET.urlencode()
+    return "" if _origin(request) else request.GET.urlencode()
 
 
 def _back(model_admin: ActingAdmin, request: HttpRequest, rows: Sequence[Any]) -> str:
-    if _came_from_page(request) and len(rows) == 1:
+    """Return the page that the act was asked for from."""
+    if _origin(request) == OWN_PAGE and len(rows) == 1:
+        own = model_admin.page_of(rows[0], request)
+        return own or model_admin.home_of(rows[0], request)
+    return _next(model_admin, request, rows)
+
+
+def _next(model_admin: ActingAdmin, request: HttpRequest, rows: Sequence[Any]) -> str:
+    """Return the page that shows what became of it."""
+    if _origin(request) and len(rows) == 1:
         return model_admin.home_of(rows[0], request)
     filters = _filters(request)
     address = model_admin.admin_url(f"{model_admin.opts.model_name}_changelist")

@@ -11,8 +11,8 @@ import signal
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -161,6 +161,12 @@ def block(text: str | None) -> Shown:
 def code(text: str | None) -> Shown:
     """Return an error code as code."""
     return format_html("<code>{}</code>", text) if text else NOTHING
+
+
+def breakable(name: str) -> Shown:
+    """Return a name in snake case that may be broken where its words end."""
+    pieces = [(piece,) for piece in name.split("_")]
+    return format_html_join(mark_safe("_<wbr>"), "{}", pieces)
 
 
 def capped(number: int, cap: int) -> str:

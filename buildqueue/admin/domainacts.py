@@ -13,7 +13,7 @@ from .. import tokens
 from ..builds import retirement
 from ..models import Agent, ApiToken
 from ..queue.outcomes import Actor
-from .acts import Act
+from .acts import Act, says
 
 
 def _why_not_agent(agent: Agent) -> str:
@@ -38,6 +38,7 @@ AGENT_ACTS = (
             "again."
         ),
         permission="buildqueue.stop_agent",
+        told=says(gettext_lazy("The agent is being stopped.")),
         call=_stop_agent,
         why_not=_why_not_agent,
     ),
@@ -50,6 +51,7 @@ AGENT_ACTS = (
             "ended, its name is free. Its history stays."
         ),
         permission="buildqueue.delete_agent",
+        told=says(gettext_lazy("The agent is deleted.")),
         call=_delete_agent,
         why_not=_why_not_agent,
     ),
@@ -71,6 +73,7 @@ TOKEN_ACTS = (
         action_label=gettext_lazy("Revoke selected tokens"),
         effect=gettext_lazy("The next request with the token is refused, for good."),
         permission="buildqueue.change_apitoken",
+        told=says(gettext_lazy("The token is revoked.")),
         call=_revoke_token,
         why_not=_why_not_token,
         needs_reason=False,

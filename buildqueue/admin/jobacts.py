@@ -18,7 +18,7 @@ from ..models import BuildJob
 from ..queue import verbs
 from ..queue.outcomes import Actor
 from ..states import JobStatus
-from .acts import Act
+from .acts import Act, says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,7 @@ class Words:
     label: Any
     action_label: Any
     effect: Any
+    told: Any
     needs_reason: bool = True
 
 
@@ -39,6 +40,7 @@ WORDS = {
             "The job runs again. Its history is kept, and it gets one more try than it "
             "has used."
         ),
+        told=gettext_lazy("The job runs again as soon as a worker is free."),
         needs_reason=False,
     ),
     "cancel": Words(
@@ -48,6 +50,7 @@ WORDS = {
             "The job is stopped for good. A running process is ended, and what it "
             "reports afterwards is ignored."
         ),
+        told=gettext_lazy("The job is cancelled."),
     ),
     "pause": Words(
         label=gettext_lazy("Pause"),
@@ -56,6 +59,7 @@ WORDS = {
             "The job is held back until somebody resumes it. A running process is ended; "
             "its finished steps are kept, and nothing counts against its allowance."
         ),
+        told=gettext_lazy("The job is held back until somebody resumes it."),
     ),
     "resume": Words(
         label=gettext_lazy("Resume"),
@@ -64,6 +68,7 @@ WORDS = {
             "The job goes on where it was held back: it is due, or waits for what it "
             "waited for."
         ),
+        told=gettext_lazy("The job goes on where it was."),
         needs_reason=False,
     ),
     "release": Words(
@@ -73,6 +78,7 @@ WORDS = {
             "The job is taken from its worker and waits to run again. Its process is "
             "ended; nothing counts against its allowance."
         ),
+        told=gettext_lazy("The job is taken from its worker and waits to run again."),
     ),
     "force_fail": Words(
         label=gettext_lazy("Force-fail"),
@@ -81,6 +87,7 @@ WORDS = {
             "The job is declared failed, with your reason as its error. A running "
             "process is ended."
         ),
+        told=gettext_lazy("The job is declared failed."),
     ),
 }
 
@@ -116,6 +123,7 @@ def _act(name: str, words: Words) -> Act:
         leads_to=_only(transition.targets),
         call=_caller(verb),
         why_not=unless_in(transition.sources),
+        told=says(words.told),
     )
 
 

@@ -23,7 +23,7 @@ from ..queue import verbs
 from ..queue.outcomes import Actor
 from ..states import OPEN, JobStatus
 from . import answering
-from .acts import Act
+from .acts import Act, says
 from .jobacts import unless_in
 
 Fields = dict[str, forms.Field]
@@ -95,6 +95,7 @@ ANSWER = Act(
     seen=answering.key_of,
     shows="admin/buildqueue/buildjob/asked.html",
     for_many=False,
+    told=says(gettext_lazy("Your answer is stored; the job goes on.")),
 )
 ASKING_ACTS = (
     Act(
@@ -107,6 +108,7 @@ ASKING_ACTS = (
         why_not=unless_in(OPEN),
         needs_reason=False,
         fields=_priority_fields,
+        told=says(gettext_lazy("The job's priority is changed.")),
     ),
     Act(
         name="change_due",
@@ -120,6 +122,7 @@ ASKING_ACTS = (
         why_not=unless_in(states.RESCHEDULE.sources),
         needs_reason=False,
         fields=_due_fields,
+        told=says(gettext_lazy("The job's due time is changed.")),
     ),
     ANSWER,
 )

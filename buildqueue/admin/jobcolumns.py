@@ -34,7 +34,6 @@ COLUMNS = (
     "lasted",
     "error",
     "queue_name",
-    "urgency",
     "tries",
     "on_worker",
     "created",
@@ -52,9 +51,9 @@ class JobColumns:
         )
 
     @admin.display(description=gettext_lazy("Kind"))
-    def kind_name(self, job: BuildJob) -> str:
+    def kind_name(self, job: BuildJob) -> display.Shown:
         """Which handler runs it."""
-        return job.kind or _("(none)")
+        return display.breakable(job.kind) if job.kind else _("(none)")
 
     @admin.display(description=gettext_lazy("Target"))
     def target(self, job: BuildJob) -> str:
@@ -67,14 +66,14 @@ class JobColumns:
         return display.job_badge(job.status)
 
     @admin.display(description=gettext_lazy("Queue"))
-    def queue_name(self, job: BuildJob) -> str:
-        """Which line it stands in."""
-        return job.queue
-
-    @admin.display(description=gettext_lazy("Priority"))
-    def urgency(self, job: BuildJob) -> str:
-        """The higher the sooner."""
-        return f"{job.priority:+d}" if job.priority else "0"
+    def queue_name(self, job: BuildJob) -> display.Shown:
+        """Which line it stands in, and its priority there unless that is 0."""
+        if not job.priority:
+            return job.queue
+        title = _("priority %(n)d: the higher the sooner") % {"n": job.priority}
+        return format_html(
+            '{} <span title="{}">{}</span>', job.queue, title, f"{job.priority:+d}"
+        )
 
     @admin.display(description=gettext_lazy("Tries"))
     def tries(self, job: BuildJob) -> display.Shown:
@@ -106,4 +105,4 @@ class JobColumns:
     @admin.display(description=gettext_lazy("Error"))
     def error(self, job: BuildJob) -> display.Shown:
         """The code of why it failed."""
-        return display.code(job.error_code)
+        return display.code(display.breakable(job.error_code or ""))

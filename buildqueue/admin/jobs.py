@@ -11,14 +11,13 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 from django.utils.translation import gettext_lazy as _
 
 from ..models import BuildJob, Worker
-from . import joblog, jobpage, search
+from . import forbidding, joblog, jobpage, search
 from .acts import ActingAdmin
 from .filters import CreatedFilter, KindFilter, StatusFilter
 from .jobacts import JOB_ACTS
@@ -76,20 +75,19 @@ class BuildJobAdmin(JobColumns, ActingAdmin):
             *super().get_urls(),
         ]
 
+    @forbidding.naming
     def log_view(self, request: HttpRequest, pk: UUID) -> HttpResponse:
         """Answer what is new in the log."""
         return joblog.live(request, self._job_with_log(request, pk))
 
+    @forbidding.naming
     def raw_log_view(self, request: HttpRequest, pk: UUID) -> Any:
         """Answer the whole log as a file."""
         return joblog.raw(self._job_with_log(request, pk))
 
     def _job_with_log(self, request: HttpRequest, pk: UUID) -> BuildJob:
-        if not (
-            self.has_view_permission(request)
-            and request.user.has_perm("buildqueue.view_log")
-        ):
-            raise PermissionDenied
+        self.demand_view(request)
+        forbidding.demand(request, "buildqueue.view_log")
         jobs = BuildJob.objects.select_related("progress")
         job = jobs.annotate(last_event=joblog.LAST_EVENT).filter(pk=pk).first()
         if job is None:

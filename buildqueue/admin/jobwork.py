@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 from ..models import BuildJob, Checkpoint, JobAction, JobProgress
 from ..queue import database
 from ..states import JobStatus
-from . import answering
+from . import answering, confirming
 from .actions import PEOPLE_FIRST, JobActionAdmin
 from .acts import Button
 from .jobasking import ANSWER
@@ -57,6 +57,7 @@ def context_of(
     """Return what the templates of these sections show."""
     progress: JobProgress | None = getattr(job, "progress", None)
     may_actions = request.user.has_perm("buildqueue.view_jobaction")
+    actions = _actions(admin, request, job) if may_actions else []
     asks = job.status == JobStatus.WAITING_INPUT
     steps = Checkpoint.objects.using(database.alias()).filter(job_id=job.pk)
     return {
@@ -68,10 +69,17 @@ def context_of(
         "remembered": _remembered(progress),
         "steps": list(steps.order_by("id")[:MOST_STEPS]),
         "may_actions": may_actions,
-        "actions": _actions(admin, request, job) if may_actions else [],
+        "actions": actions,
+        "acted_now": [each.action for each in actions] if _by_action(job) else [],
         "actions_url": f"{admin.admin_url('jobaction_changelist')}?status=all&job={job.pk}",
         "most_actions": MOST_ACTIONS,
     }
+
+
+def _by_action(job: BuildJob) -> bool:
+    """Tell whether an action is why it ended; what became of it may be known by now."""
+    code = job.error_code or ""
+    return code == "outcome_unknown" or code.startswith("action_")
 
 
 def _asked_fields(job: BuildJob) -> list[Any]:
@@ -107,7 +115,7 @@ def _actions(
     shown = []
     for action in rows.order_by(PEOPLE_FIRST, "created_at", "id")[:MOST_ACTIONS]:
         action.job = job
-        buttons = deciding.buttons(request, action)
+        buttons = deciding.buttons(request, action, confirming.HOME_PAGE)
         shown.append(
             ShownAction(
                 action=action,

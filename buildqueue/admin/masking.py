@@ -3,7 +3,7 @@
 Pure. Values under a key that sounds like a secret are replaced whole; so are all values
 of environments and headers, whose names alone are worth seeing, and passwords inside
 addresses. Sources of secrets are sealed before they reach a payload; this is the second
-lock.
+lock. A long text is cut, and says so.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 MASK = "••••"
 MAX_DEPTH = 32
+LONGEST_TEXT = 20_000
 
 _SECRET = re.compile(
     r"secret|token|passw|passphrase|pwd|credential|api_?key|private_?key|access_?key|signature"
@@ -23,7 +24,8 @@ _SECRET = re.compile(
 _NAMES_ONLY = re.compile(
     r"(^|_)(env|environ|environment|headers|build_args)($|_)", re.IGNORECASE
 )
-_USERINFO = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s@]+@")
+# Begins with fixed characters: what looks for a scheme first is slow on long texts.
+_USERINFO = re.compile(r"://[^/\s@]+@")
 
 
 def masked(value: Any, depth: int = 0) -> Any:
@@ -36,8 +38,14 @@ def masked(value: Any, depth: int = 0) -> Any:
         case list() | tuple():
             return [masked(inner, depth + 1) for inner in value]
         case str():
-            return _USERINFO.sub(rf"\g<scheme>{MASK}@", value)
+            return _cut(_USERINFO.sub(f"://{MASK}@", value))
     return value
+
+
+def _cut(text: str) -> str:
+    """Return a text that a page can show; masked before, so that no login is cut in two."""
+    more = len(text) - LONGEST_TEXT
+    return text if more <= 0 else f"{text[:LONGEST_TEXT]}… ({more} characters more)"
 
 
 def _under(key: str, value: Any, depth: int) -> Any:

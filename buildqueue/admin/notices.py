@@ -20,7 +20,7 @@ from ..queue import outbox
 from ..queue.outcomes import Actor
 from ..states import NoticeStatus
 from . import display, moments
-from .acts import Act, ActingAdmin
+from .acts import Act, ActingAdmin, says
 
 LOOKS = {NoticeStatus.SENT: "done"}  # the badge of a status that has none of its own
 
@@ -48,6 +48,7 @@ NOTICE_ACTS = (
         call=_resend,
         why_not=_why_not_resend,
         needs_reason=False,
+        told=says(gettext_lazy("The notice is sent again within seconds.")),
     ),
 )
 
@@ -72,17 +73,7 @@ class NoticeAdmin(ActingAdmin):
     allowed_lookups = frozenset({"status__exact"})
     ordering = ("-created_at", "-id")
     search_fields = ("job_id", "destination__startswith")
-    fields = (
-        "event",
-        "destination",
-        "job_link",
-        "state",
-        "tries",
-        "created",
-        "when",
-        "error",
-        "said",
-    )
+    fields = (*list_display, "said")
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Notice]:

@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import path
@@ -20,7 +19,7 @@ from django.utils.translation import gettext as _
 from ..models import BuildJob, Overview, Worker
 from ..queue import database, stats
 from ..states import JobStatus
-from . import display, moments, waiting, why, workers
+from . import display, forbidding, moments, waiting, why, workers
 from .base import ReadOnlyAdmin
 
 MOST_RUNNING = 20
@@ -63,12 +62,12 @@ class OverviewAdmin(ReadOnlyAdmin):
         view = self.admin_site.admin_view(self.changelist_view)
         return [path("", view, name="buildqueue_overview_changelist")]
 
+    @forbidding.naming
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """Show the numbers."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
+        self.demand_view(request)
         snapshot = stats.snapshot(failures=MOST_FAILURES)
         reporting = [w for w in snapshot.workers if not workers.is_silent(w)]
         oldest = snapshot.oldest_waiting

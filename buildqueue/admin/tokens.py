@@ -49,14 +49,8 @@ class ApiTokenAdmin(ActingAdmin):
         """Ask for what a new token needs; show all of an old one."""
         if obj:
             return ["name", "prefix", "user", "state", "expires_at", "last_used"]
-        return (
-            ["user", "name", "expires_at"]
-            if request.user.is_superuser
-            else [
-                "name",
-                "expires_at",
-            ]
-        )
+        own = ["name", "expires_at"]
+        return ["user", *own] if request.user.is_superuser else own
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         """Show an old token, ask for a new one."""

@@ -8,12 +8,11 @@ jobs alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from django.db.models import Count, Q
 from django.http import HttpRequest
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from ..models import BuildJob, JobAction
 from ..queue import database, stats
@@ -28,7 +27,7 @@ EXHAUSTED = "max_attempts_exhausted"
 class Waiting:
     """How many of one sort wait for a person."""
 
-    title: Any
+    title: str
     count: int
     number: str
     address: str
@@ -42,11 +41,16 @@ def for_you(
     of_actions = ("jobaction", request.user.has_perm("buildqueue.view_jobaction"))
     review, unknown = ActionStatus.AWAITING_REVIEW, ActionStatus.OUTCOME_UNKNOWN
     gone = {"status": JobStatus.FAILED, "q": f"code:{EXHAUSTED}"}
+    reviews, unknowns, lost = _actions(review), _actions(unknown), _quarantined()
+    to_answer = ngettext("question to answer", "questions to answer", questions)
+    to_review = ngettext("action to review", "actions to review", reviews)
+    to_settle = ngettext("outcome to settle", "outcomes to settle", unknowns)
+    to_retry = ngettext("job in quarantine", "jobs in quarantine", lost)
     sorts = (
-        (_("questions to answer"), questions, of_jobs, {"status": "waiting_input"}),
-        (_("actions to review"), _actions(review), of_actions, {"status": review}),
-        (_("outcomes to settle"), _actions(unknown), of_actions, {"status": unknown}),
-        (_("jobs in quarantine"), _quarantined(), of_jobs, gone),
+        (to_answer, questions, of_jobs, {"status": JobStatus.WAITING_INPUT}),
+        (to_review, reviews, of_actions, {"status": review}),
+        (to_settle, unknowns, of_actions, {"status": unknown}),
+        (to_retry, lost, of_jobs, gone),
     )
     return [
         Waiting(

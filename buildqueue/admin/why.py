@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
 from .. import clock, conf
@@ -18,7 +19,7 @@ from ..states import JobStatus
 from . import display, moments
 
 
-def why(job: BuildJob) -> str:
+def why(job: BuildJob) -> display.Shown:
     """Return the sentence; empty when the status says all."""
     match job.status:
         case JobStatus.PENDING:
@@ -41,7 +42,7 @@ def why(job: BuildJob) -> str:
     return ""
 
 
-def _why_pending(job: BuildJob) -> str:
+def _why_pending(job: BuildJob) -> display.Shown:
     if job.due_at > clock.now():
         length = moments.between_now_and(job.due_at)
         return _("It is due in %(span)s.") % {"span": length}
@@ -54,7 +55,7 @@ def _why_pending(job: BuildJob) -> str:
     return _why_not_taken(job, reporting_workers())
 
 
-def _why_not_taken(job: BuildJob, workers: list[Worker]) -> str:
+def _why_not_taken(job: BuildJob, workers: list[Worker]) -> display.Shown:
     if not workers:
         return nobody_reports()
     serving = [each for each in workers if not each.queues or job.queue in each.queues]
@@ -96,9 +97,10 @@ def reporting_workers() -> list[Worker]:
     ]
 
 
-def nobody_reports() -> str:
+def nobody_reports() -> display.Shown:
     """Say that nobody works, and what to do."""
-    return _(
-        "No worker has reported for %(seconds)d s. Jobs will wait. "
-        "Start one with `manage.py runworker`."
-    ) % {"seconds": silence().total_seconds()}
+    told = _(
+        "No worker has reported for {seconds} s. Jobs will wait. Start one with {how}."
+    )
+    how = display.code("manage.py runworker")
+    return format_html(told, seconds=f"{silence().total_seconds():.0f}", how=how)

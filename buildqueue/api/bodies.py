@@ -87,6 +87,7 @@ class AnswerBody:
     """The answer to a job's question."""
 
     values: dict[str, Any]
+    key: str | None
     reason: str
 
 
@@ -98,12 +99,14 @@ class DecisionBody:
     reason: str
 
 
-def described(**needed: dict[str, str]) -> dict[str, Any]:
-    """Return how the schema tells a verb's body: what it needs, and a reason."""
+def described(
+    optional: dict[str, dict[str, str]] | None = None, **needed: dict[str, str]
+) -> dict[str, Any]:
+    """Return how the schema tells a verb's body: what it needs, what else, a reason."""
     reason = {"type": "string", "maxLength": MAX_REASON}
     schema = {
         "type": "object",
-        "properties": {**needed, "reason": reason},
+        "properties": {**needed, **(optional or {}), "reason": reason},
         "required": list(needed),
         "additionalProperties": False,
     }
@@ -112,14 +115,18 @@ def described(**needed: dict[str, str]) -> dict[str, Any]:
 
 
 def read_answer(request: HttpRequest) -> AnswerBody:
-    """Return what answers a question, `{"values": {…}, "reason": …}`."""
-    given = _only_json(request, ("values", "reason"), needed="values")
+    """Return what answers a question, `{"values": {…}, "key": …, "reason": …}`."""
+    given = _only_json(request, ("values", "key", "reason"), needed="values")
     values = given["values"]
     if not isinstance(values, dict):
         why = "an object of field to value"
         raise refused("invalid_field", f"values must be {why}", {"values": why})
+    key = given.get("key")
+    if key is not None and not isinstance(key, str):
+        why = "the key that the question tells"
+        raise refused("invalid_field", f"key must be {why}", {"key": why})
     reason = checked_reason(given.get("reason", ""))
-    return AnswerBody(values=values, reason=reason)
+    return AnswerBody(values=values, key=key, reason=reason)
 
 
 def read_decision(request: HttpRequest) -> DecisionBody:

@@ -18,7 +18,7 @@ router = Router(tags=["jobs"])
 Limit = Annotated[int, Query(ge=1, le=500)]
 Cursor = Annotated[int, Query(ge=0, lt=2**63)]
 REASON_BODY = bodies.described()
-ANSWER_BODY = bodies.described(values={"type": "object"})
+ANSWER_BODY = bodies.described({"key": {"type": "string"}}, values={"type": "object"})
 
 
 @router.get("/jobs/{job_id}", response=schemas.Job, url_name="job")
@@ -126,7 +126,11 @@ def job_answer(request: HttpRequest, job_id: UUID) -> HttpResponse:
     found = access.job_to_change(caller, job_id, "answer_buildjob")
     body = bodies.read_answer(request)
     going = verbs.answer(
-        found.pk, values=body.values, actor=caller.actor, reason=body.reason
+        found.pk,
+        values=body.values,
+        actor=caller.actor,
+        reason=body.reason,
+        key=body.key,
     )
     return answers.send_job(request, going, status=202)
 

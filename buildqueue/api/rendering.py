@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 from uuid import UUID
 
 from django.urls import reverse
 
 from ..models import Agent, AgentBuild, BuildJob, JobAction, JobEvent, LogChunk
-from ..queue import questions
+from ..queue import questions, storing
 from ..queue.logs import position_of
 from ..states import ActionStatus, EventKind, JobStatus
 from . import schemas
 
 # Their detail is the text of an exception in the host's own code.
 INTERNAL_EVENTS = frozenset({EventKind.FINAL_HOOK_FAILED})
+# Of what is stored through the engine nothing is deeper: raw SQL may be.
+DEEPEST = storing.DEEPEST + 1
 
 
 def address(name: str, key: UUID) -> str:
@@ -65,7 +68,7 @@ def job_of(
         picked_at=row.picked_at,
         completed_at=row.completed_at,
         error=_fault(row.error_code, row.error_msg),
-        result=row.result,
+        result=None if row.result is None else _object(row.result),
         build_id=build_id,
         steps=steps,
         question=question_of(row),
@@ -84,7 +87,11 @@ def question_of(row: BuildJob) -> schemas.Question | None:
         schemas.AskedField(name=name, **asdict(field))
         for name, field in questions.fields_of(asked).items()
     ]
-    return schemas.Question(question=asked["question"], fields=fields)
+    return schemas.Question(
+        key=str(asked.get("key", "")),
+        question=str(asked.get("question", "")),
+        fields=fields,
+    )
 
 
 def action_of(row: JobAction) -> schemas.Action:
@@ -96,7 +103,7 @@ def action_of(row: JobAction) -> schemas.Action:
         job_id=row.job_id,
         key=row.key,
         title=row.title,
-        content=row.content,
+        content=_cut(row.content),
         content_hash=row.content_hash,
         status=row.status,
         needs_review=row.needs_review,
@@ -107,7 +114,7 @@ def action_of(row: JobAction) -> schemas.Action:
         reason=row.reason,
         started_at=row.started_at,
         ended_at=row.ended_at,
-        receipt=row.receipt,
+        receipt=_cut(row.receipt),
         error=row.error_msg,
         links={"job": address("job", row.job_id)}
         | {name: address(f"action_{name}", row.pk) for name in decisions},
@@ -182,7 +189,7 @@ def event_of(row: JobEvent) -> schemas.Event:
         attempt=row.attempt,
         actor=row.actor,
         reason=row.reason,
-        detail={} if row.kind in INTERNAL_EVENTS else row.detail,
+        detail={} if row.kind in INTERNAL_EVENTS else _object(row.detail),
         created_at=row.created_at,
     )
 
@@ -214,6 +221,24 @@ def steps_of(row: BuildJob, events: list[JobEvent]) -> list[schemas.Step]:
 def _began(steps: list[schemas.Step], name: str) -> schemas.Step | None:
     open_ones = (s for s in reversed(steps) if s.name == name and not s.finished_at)
     return next(open_ones, None)
+
+
+def _object(document: Any) -> dict[str, Any]:
+    """Return what is shown of a column that holds an object, unless others wrote it."""
+    shown = _cut(document)
+    return shown if isinstance(shown, dict) else {"value": shown}
+
+
+def _cut(document: Any, depth: int = 0) -> Any:
+    """Return the document without what no reader of JSON would go down to."""
+    match document:
+        case dict() | list() if depth >= DEEPEST:
+            return "…"
+        case dict():
+            return {name: _cut(value, depth + 1) for name, value in document.items()}
+        case list():
+            return [_cut(value, depth + 1) for value in document]
+    return document
 
 
 def _target(row: BuildJob) -> schemas.Target | None:

@@ -47,8 +47,9 @@ class AskedField(Schema):
 
 
 class Question(Schema):
-    """What a job waits to be told."""
+    """What a job waits to be told; name its key with the answer."""
 
+    key: str
     question: str
     fields: list[AskedField]
 

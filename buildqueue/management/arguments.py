@@ -33,10 +33,13 @@ def _looking(commands: Any) -> None:
     listing.add_argument(
         "--status", choices=JobStatus.values, help="Only jobs in this status."
     )
-    listing.add_argument("--kind", help="Only jobs of this kind.")
-    listing.add_argument("--queue", help="Only jobs of this queue.")
+    listing.add_argument("--kind", type=typed.words, help="Only jobs of this kind.")
+    listing.add_argument("--queue", type=typed.words, help="Only jobs of this queue.")
     listing.add_argument(
-        "--code", help="Only jobs with this error, such as max_attempts_exhausted."
+        "--code",
+        type=typed.words,
+        help="Only jobs with this error, such as max_attempts_exhausted, or whose last "
+        "run had it when their tries were used up, such as out_of_memory.",
     )
     _limited(listing)
     show = commands.add_parser(
@@ -58,6 +61,19 @@ def _looking(commands: Any) -> None:
         "--status", choices=ActionStatus.values, help="Only actions in this status."
     )
     _limited(actions)
+    notices = commands.add_parser(
+        "notices", help="List what was told to the outside, or have one sent again."
+    )
+    notices.add_argument(
+        "--failed", action="store_true", help="Only those that were given up."
+    )
+    notices.add_argument(
+        "--resend",
+        metavar="NOTICE",
+        help="Have this one sent again, with the same id: its id, or its first letters.",
+    )
+    _reason(notices)
+    _limited(notices)
 
 
 def _limited(command: ArgumentParser) -> None:
@@ -97,7 +113,9 @@ def _deciding(commands: Any) -> None:
     approve = commands.add_parser("approve", help="Let an action be done.")
     approve.add_argument("action", help=ACTION)
     approve.add_argument(
-        "--hash", default="", help="The hash of the content that you have seen."
+        "--hash",
+        type=typed.beginning,
+        help="The hash of the content that you have seen, or its first 8 characters.",
     )
     approve.add_argument("--yes", action="store_true", help="Ask nothing.")
     _reason(approve)

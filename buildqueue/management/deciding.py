@@ -10,9 +10,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from ..exceptions import BuildQueueError
+from ..exceptions import BuildQueueError, Refused
 from ..models import JobAction
 from ..queue import actions
+from ..queue.outbox import wording
 from ..queue.outcomes import Actor
 from ..states import ActionStatus
 from . import work_text
@@ -33,12 +34,15 @@ def decide(
     reason = options["reason"]
     match do:
         case "approve":
-            seen = options["hash"] or action.content_hash
-            _demand_hash(options)
+            _demand_hash(action, options)
+            _compare(action, options["hash"] or "")
             yield from work_text.action_lines(action)
             _confirm(action, options)
             decided = actions.approve(
-                action.pk, content_hash=seen, actor=actor, reason=reason
+                action.pk,
+                content_hash=action.content_hash,
+                actor=actor,
+                reason=reason,
             )
         case "deny":
             decided = actions.deny(
@@ -54,13 +58,24 @@ def decide(
     yield f"{decided.pk} is {decided.status}"
 
 
-def _demand_hash(options: dict[str, Any]) -> None:
-    if sys.stdin.isatty() or (options["yes"] and options["hash"]):
+def _demand_hash(action: JobAction, options: dict[str, Any]) -> None:
+    missing = [f"--{name}" for name in ("yes", "hash") if not options[name]]
+    if sys.stdin.isatty() or not missing:
         return
     raise MustBeTold(
-        "nobody can be asked here: add --yes, and --hash with the hash of the content "
-        "that was looked at (`actions` tells it)"
+        f"nobody can be asked here: {' and '.join(missing)} missing; --hash is that of "
+        f"the content you have seen, and `{wording.actions(action.job_id)}` shows both"
     )
+
+
+def _compare(action: JobAction, given: str) -> None:
+    if not action.content_hash.startswith(given):
+        raise Refused(
+            "content_changed",
+            "the hash given is not that of the content: "
+            f"`{wording.actions(action.job_id)}` shows both",
+            status=409,
+        )
 
 
 def _confirm(action: JobAction, options: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Which job or action is meant by what was typed? An id, or the beginning of one."""
+"""Which row is meant by what was typed? An id, or the beginning of one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
 from ..exceptions import BuildQueueError
-from ..models import BuildJob, JobAction
+from ..models import BuildJob, JobAction, Notice
+from .typed import words
 
 SHORTEST_PREFIX = 4
 
@@ -31,12 +32,19 @@ def find_action(text: str) -> JobAction:
     return action
 
 
-def _find(rows: QuerySet[Any], word: str, text: str) -> Any:
+def find_notice(text: str) -> Notice:
+    """Return the notice with this id or beginning of one."""
+    notice: Notice = _find(Notice.objects.defer("body"), "notice", text)
+    return notice
+
+
+def _find(rows: QuerySet[Any], word: str, typed: str) -> Any:
+    text = words(typed)
     try:
         found = list(rows.filter(pk=UUID(text)))
     except ValueError:
         if len(text) < SHORTEST_PREFIX:
-            raise NotFound(f"{text!r} is too short: 4 letters at least") from None
+            raise NotFound(f"{text!r} is too short: 4 characters at least") from None
         named = rows.annotate(text=Cast("id", TextField()))
         found = list(named.filter(text__startswith=text.lower())[:2])
     if len(found) == 1:

@@ -1,4 +1,4 @@
-"""What does an operator mean by what was typed? Numbers, moments, `field=value`."""
+"""What does an operator mean by what was typed? Numbers, moments, hashes, pairs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,28 @@ from django.utils.dateparse import parse_datetime
 
 from .. import clock
 from ..models.jobs import MOMENTS
+from ..queue.logs import storable
 
+MOST = 100_000
+COUNT = re.compile(r"[0-9]{1,6}")
+HASH = re.compile(r"[0-9a-fA-F]{8,64}")
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 LATER = re.compile(r"\+(\d{1,9})([smhd])")
 WHEN = "`now`, such as +10m (s, m, h, d), or such as 2030-01-31T08:00"
 
 
 def count(text: str) -> int:
-    """Return a whole number from 1 on."""
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"must be a whole number from 1 on, not {text!r}")
+    """Return a whole number from 1 to as many as anybody reads."""
+    if not COUNT.fullmatch(text) or not 1 <= int(text) <= MOST:
+        raise ArgumentTypeError(
+            f"must be a whole number from 1 to {MOST}, not {text!r}"
+        )
     return int(text)
+
+
+def words(text: str) -> str:
+    """Return a text that can be looked for: a terminal may send what is no text."""
+    return storable(text)
 
 
 def moment(text: str) -> datetime:
@@ -44,9 +55,16 @@ def _moment(text: str) -> datetime | None:
     return timezone.make_aware(found) if found and found.tzinfo is None else found
 
 
+def beginning(text: str) -> str:
+    """Return a hash, or enough of its beginning to tell it from others."""
+    if not HASH.fullmatch(text):
+        raise ArgumentTypeError(f"must be 8 to 64 hexadecimal digits, not {text!r}")
+    return text.lower()
+
+
 def pair(text: str) -> tuple[str, str]:
     """Return the field and the value of an answer."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ArgumentTypeError(f"must be field=value, not {text!r}")
-    return name, value
+    return words(name), words(value)

@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
 from ..exceptions import InvalidTransition
 from ..models import BuildJob, Checkpoint, JobAction, JobProgress
 from ..queue import questions, records
+from ..queue.outbox import wording
 from ..states import JobStatus
+from .shown import MOMENT, moment, short
 
 MOST = 100
-
-
-def moment(at: datetime) -> str:
-    """Return a moment as it is shown."""
-    return f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 # -- what it asks ----------------------------------------------------------------------
@@ -43,11 +39,9 @@ def question(job: BuildJob) -> Iterator[str]:
 def question_lines(asked: Mapping[str, Any]) -> Iterator[str]:
     """Yield a question and the fields of its answer."""
     yield str(asked["question"])
-    for name, field in questions.fields_of(asked).items():
-        kind = " | ".join(field.choices) if field.choices else field.type
-        told = "" if field.required else ", optional"
-        words = ": ".join(filter(None, (field.label, field.help)))
-        yield f"  {name}=({kind}{told})  {words}".rstrip()
+    fields = questions.fields_of(asked)
+    told = ({"name": name, **asdict(field)} for name, field in fields.items())
+    yield from wording.field_lines(told)
 
 
 # -- what it wants to do outside -------------------------------------------------------
@@ -60,7 +54,7 @@ def listing(job: BuildJob | None, options: dict[str, Any]) -> Iterator[str]:
     if options["status"]:
         rows = rows.filter(status=options["status"])
     if not (options["json"] or job):
-        yield f"{'id':<36}  {'status':<15}  {'job':<8}  {'proposed':<19}  title"
+        yield f"{'id':<36}  {'status':<15}  {'job':<8}  {'proposed':<{MOMENT}}  title"
     for action in rows[: options["limit"]]:
         if options["json"]:
             yield json.dumps(action_dict(action), default=str)
@@ -73,7 +67,7 @@ def listing(job: BuildJob | None, options: dict[str, Any]) -> Iterator[str]:
 def action_line(action: JobAction) -> str:
     """Return an action in a line."""
     proposed = moment(action.created_at)
-    told = f"{action.pk}  {action.status:<15}  {str(action.job_id)[:8]}  {proposed}"
+    told = f"{action.pk}  {action.status:<15}  {short(action.job_id)}  {proposed}"
     return f"{told}  {action.title}"
 
 
@@ -87,6 +81,8 @@ def action_lines(action: JobAction) -> Iterator[str]:
         yield f"  expires {moment(action.expires_at)}"
     if action.decided_by:
         yield f"  decided by {action.decided_by}  {action.reason}".rstrip()
+    if action.settled_by:
+        yield f"  settled by {action.settled_by}  {action.settled_reason}".rstrip()
     if action.error_msg:
         yield f"  error {action.error_msg}"
     if action.receipt is not None:
@@ -97,7 +93,8 @@ def action_dict(action: JobAction) -> dict[str, Any]:
     """Return an action as data."""
     shown = (
         "id job_id key title content content_hash status needs_review expires_at "
-        "attempt created_at decided_at decided_by reason started_at ended_at receipt "
+        "attempt created_at decided_at decided_by reason settled_at settled_by "
+        "settled_reason started_at ended_at receipt "
         "error_msg"
     )
     return {name: getattr(action, name) for name in shown.split()}

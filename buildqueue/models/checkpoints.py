@@ -28,6 +28,7 @@ class Checkpoint(models.Model):
     step = models.CharField(max_length=200, db_collation="C")
     lease_id = models.UUIDField(null=True)
     attempt = models.IntegerField()
+    token = models.UUIDField(null=True)  # of the execution that has written it
     result = Document(null=True)
     finished_at = models.DateTimeField(db_default=ClockTimestamp())
 

@@ -45,12 +45,6 @@ class JobQuerySet(models.QuerySet["BuildJob"]):
         """Jobs enqueued by one owner."""
         return self.filter(owner_id=owner_id)
 
-    def for_target(self, job: BuildJob) -> Self:
-        """Jobs of the same agent or connector; none when the job has no target."""
-        if job.agent_id is None and job.connector_id is None:
-            return self.none()
-        return self.filter(agent_id=job.agent_id, connector_id=job.connector_id)
-
 
 class BuildJob(models.Model):
     """One requested piece of work."""

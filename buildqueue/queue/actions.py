@@ -2,7 +2,8 @@
 
 A decision names the hash of what was seen: content that is another by then is refused.
 Decisions lock the job first and its action second, so they and the run's wait for them
-cannot miss each other. If the process dies before the commit nothing was decided.
+cannot miss each other; a run's own moves are made inside `fencing.fenced_job_first`, which
+holds its job. If the process dies before the commit nothing was decided.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ from uuid import UUID
 
 from django.db import IntegrityError
 
-from ..exceptions import PermanentError, Refused
+from ..exceptions import InvalidOption, NotStorable, PermanentError, Refused
 from ..models import BuildJob, JobAction
 from ..models.expressions import ClockTimestamp
 from ..states import ActionStatus, EventKind
-from . import database, logs, outbox, transitions
+from . import database, logs, outbox, storing, transitions
 from .outcomes import Actor
 from .transitions import actionflow
+from .transitions.timeline import demand_reason, said
 
 _S = ActionStatus
+UNDONE = (*actionflow.UNDECIDED, _S.FAILED)  # and may be done as long as it is approved
 LONGEST_KEY = 200
+LONGEST_WAIT = timedelta(days=36_500)  # a column ends with the year 9999
 
 
 def hash_of(content: Any) -> str:
@@ -33,13 +37,18 @@ def hash_of(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# -- of a run, inside its fence ------------------------------------------------------
+# -- of a run, which holds its job ---------------------------------------------------
 
 
 def find(job_id: UUID, key: str) -> JobAction | None:
     """Return the job's action of this key."""
     rows = JobAction.objects.using(database.alias())
     return rows.filter(job_id=job_id, key=key).first()
+
+
+def any_of(job: BuildJob) -> bool:
+    """Tell whether the job has proposed anything."""
+    return JobAction.objects.using(database.alias()).filter(job_id=job.pk).exists()
 
 
 def propose(
@@ -53,16 +62,24 @@ def propose(
     lease: UUID,
 ) -> JobAction:
     """Return the job's action of this key, made now unless there is one."""
-    if not key or len(key) > LONGEST_KEY or key != logs.storable(key):
+    if not key or len(key) > LONGEST_KEY or key != storing.text(key, "key"):
         raise ValueError(f"an action needs a key of 1 to {LONGEST_KEY} characters")
-    content = logs.storable_json(content)
+    if not isinstance(expires_in, timedelta) or expires_in > LONGEST_WAIT:
+        raise NotStorable(
+            f"expires_in is a timedelta of {LONGEST_WAIT.days} days at most"
+        )
+    if expires_in <= timedelta(0):
+        raise ValueError(
+            "an action expires after it is proposed: expires_in is above 0"
+        )
+    content = storing.mapping(content, "content")
     digest = hash_of(content)
     action = find(job.pk, key)
     if action is None:
         made = JobAction(
             job=job,
             key=key,
-            title=logs.storable(title)[:LONGEST_KEY],
+            title=storing.text(title, "title")[:LONGEST_KEY],
             content=content,
             content_hash=digest,
             status=_S.AWAITING_REVIEW if review else _S.APPROVED,
@@ -99,13 +116,12 @@ def _insert(made: JobAction) -> JobAction:
 def is_over_time(action: JobAction) -> bool:
     """Tell whether the action's time is over, by the database's clock."""
     rows = JobAction.objects.using(database.alias())
-    open_ones = rows.filter(pk=action.pk, status__in=actionflow.UNDECIDED)
-    return open_ones.filter(expires_at__lte=ClockTimestamp()).exists()
+    undone = rows.filter(pk=action.pk, status__in=UNDONE)
+    return undone.filter(expires_at__lte=ClockTimestamp()).exists()
 
 
 def begin(action: JobAction, lease: UUID) -> JobAction:
     """Say that a run brings the effect about now."""
-    _hold_job(action.job_id)
     now = ClockTimestamp()
     return actionflow.move(
         action, _S.EXECUTING, lease=lease, started_at=now, ended_at=None, error_msg=None
@@ -121,7 +137,6 @@ def end(
     error: str,
 ) -> JobAction:
     """Say what became of it; saying the same again changes nothing."""
-    _hold_job(action.job_id)
     rows = JobAction.objects.using(database.alias())
     if rows.filter(pk=action.pk, status=status, lease_id=lease).exists():
         return action
@@ -153,36 +168,53 @@ def approve(
 
 def deny(action_id: UUID, *, content_hash: str, actor: Actor, reason: str) -> JobAction:
     """Have the effect not happen, and say why; the job goes on and fails by it."""
-    _demand(reason)
+    demand_reason(reason)
     return _decide(action_id, _S.DENIED, content_hash, actor, reason)
 
 
-def settle(action_id: UUID, *, happened: bool, actor: Actor, reason: str) -> JobAction:
+def settle(
+    action_id: UUID,
+    *,
+    happened: bool,
+    actor: Actor,
+    reason: str,
+    receipt: dict[str, Any] | None = None,
+) -> JobAction:
     """Say what really became of an effect of unknown outcome; its job can be retried.
 
-    One that did not happen is performed by the retry, one that did is not.
+    One that did not happen is performed by the retry, one that did is not: then `perform`
+    returns the receipt that is given here, or an empty one.
     """
-    _demand(reason)
+    demand_reason(reason)
+    try:
+        kept = storing.mapping(receipt or {}, "receipt")
+    except NotStorable as fault:
+        raise InvalidOption({"receipt": f"cannot be stored: {fault}"}) from None
     to = _S.SUCCEEDED if happened else _S.FAILED
     with database.atomic():
         action = _locked(action_id)
         if action.status != _S.OUTCOME_UNKNOWN:
             raise _decided(action)
+        why = logs.storable(reason)
         return actionflow.move(
             action,
             to,
             actor=actor,
             reason=reason,
             event=EventKind.ACTION_SETTLED,
-            receipt={"settled_by": actor.label, "reason": logs.storable(reason)}
-            if happened
-            else None,
+            told={"happened": happened},
+            receipt=kept if happened else None,
+            error_msg=None if happened else f"it did not happen: {why}",
+            settled_at=ClockTimestamp(),
+            settled_by=actor.label,
+            settled_reason=why,
         )
 
 
 def _decide(
     action_id: UUID, to: ActionStatus, content_hash: str, actor: Actor, reason: str
 ) -> JobAction:
+    reason = said(reason)
     with database.atomic():
         action = _locked(action_id)
         if action.status != _S.AWAITING_REVIEW:
@@ -217,23 +249,20 @@ def _decide(
 
 
 def _locked(action_id: UUID) -> JobAction:
-    """Return the action, its job locked first and itself second."""
+    """Return the action, its job locked first, as who takes the lease does."""
     rows = JobAction.objects.using(database.alias())
-    job_id = rows.filter(pk=action_id).values_list("job_id", flat=True).first()
-    if job_id is None or not _hold_job(job_id):
+    known = storing.identifier(action_id)
+    found = rows.none() if known is None else rows.filter(pk=known)
+    job_id = found.values_list("job_id", flat=True).first()
+    jobs = BuildJob.objects.using(database.alias()).select_for_update(no_key=True)
+    if job_id is None or jobs.filter(pk=job_id).first() is None:
         raise Refused("not_found", "There is no such action.", status=404)
     return rows.select_for_update(no_key=True).get(pk=action_id)
 
 
-def _hold_job(job_id: UUID) -> bool:
-    """Lock the job before its action, as who takes the lease does; false: it is gone."""
-    jobs = BuildJob.objects.using(database.alias()).select_for_update(no_key=True)
-    return jobs.filter(pk=job_id).values_list("pk").first() is not None
-
-
 def _decided(action: JobAction) -> Refused:
     label = ActionStatus(action.status).label
-    by = f" by {action.decided_by}" if action.decided_by else ""
+    by = f" (decided by {action.decided_by})" if action.decided_by else ""
     return Refused(
         "already_decided",
         f"The action is {label}{by}: nothing is left to decide.",
@@ -242,17 +271,14 @@ def _decided(action: JobAction) -> Refused:
     )
 
 
-def _demand(reason: str) -> None:
-    if not reason.strip():
-        raise Refused("reason_required", "Say why: the job's history keeps it.")
-
-
 # -- of duties -----------------------------------------------------------------------
 
 
 def expire(action: JobAction) -> JobAction:
     """Say that nobody decided in time, or that what was decided is too old to be done."""
-    return actionflow.move(action, _S.EXPIRED, reason="nobody decided in time")
+    approved = action.status == _S.APPROVED
+    why = "it was not done in time" if approved else "nobody decided in time"
+    return actionflow.move(action, _S.EXPIRED, reason=why)
 
 
 def expire_old(limit: int = 100) -> int:
@@ -287,13 +313,6 @@ def sweep(limit: int = 100) -> int:
             action = _locked(action_id)
             held = jobs.filter(pk=action.job_id, lease_id=action.lease_id).exists()
             if action.status == _S.EXECUTING and not held:
-                why = "its run ended while it was under way"
-                moved = actionflow.move(
-                    action,
-                    _S.OUTCOME_UNKNOWN,
-                    ended_at=ClockTimestamp(),
-                    error_msg=why,
-                )
-                outbox.tell_action(moved.job, moved, "action.outcome_unknown")
+                actionflow.leave_unknown(action)
                 count += 1
     return count

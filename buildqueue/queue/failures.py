@@ -32,7 +32,6 @@ from .outcomes import Fail, Outcome, Retry
 MAX_TRACEBACK = 16 * 1024
 MAX_MESSAGE = 2_000
 
-
 # Whose fault an exception is; the first that fits. What is not here nobody expected.
 FATAL: tuple[tuple[tuple[type[Exception], ...], ErrorClass], ...] = (
     (
@@ -45,17 +44,15 @@ TRANSIENT = (TransientError, BackendError, NotDone, SoftTimeLimit)
 
 
 def outcome_of(error: BaseException) -> Outcome:
-    """Return what an exception raised by a handler means for its job."""
-    reason = str(error)[:MAX_MESSAGE] or type(error).__name__
-    code = str(getattr(error, "code", "")) or "exception"
+    """Return what an exception raised by a handler means for its job. Never raises."""
+    reason = text_of(error)
+    code = _code_of(error)
     for types, blame in FATAL:
         if isinstance(error, types):
             return Fail(reason=reason, code=code, blame=blame)
+    if isinstance(error, TRANSIENT):
+        return _transient(error, code, reason)
     match error:
-        case TransientError():
-            return _again(reason, code, error.delay_seconds)
-        case _ if isinstance(error, TRANSIENT):
-            return _again(reason, code)
         case MemoryError():
             return _unknown(error, "out_of_memory", "it ran out of memory")
         case OSError(errno=errno.EFBIG):
@@ -65,9 +62,30 @@ def outcome_of(error: BaseException) -> Outcome:
             return _unknown(error, "exception", said)
 
 
-def _again(reason: str, code: str, delay: float | None = None) -> Retry:
-    transient = ErrorClass.TRANSIENT
-    return Retry(reason=reason, code=code, delay_seconds=delay, blame=transient)
+def text_of(error: BaseException) -> str:
+    """Return what an exception says, cut; its name when it says nothing, or cannot."""
+    try:
+        said = str(error)[:MAX_MESSAGE]
+    except Exception:  # its own `__str__` is the handler's code
+        said = ""
+    return said or type(error).__name__
+
+
+def _code_of(error: BaseException) -> str:
+    try:
+        return str(getattr(error, "code", "")) or "exception"
+    except Exception:  # a property of the handler's, or what it gives
+        return "exception"
+
+
+def _transient(error: BaseException, code: str, reason: str) -> Outcome:
+    blame = ErrorClass.TRANSIENT
+    try:
+        delay = getattr(error, "delay_seconds", None)
+        return Retry(reason=reason, code=code, delay_seconds=delay, blame=blame)
+    except Exception as bad:  # the handler's, like the code
+        why = f"its outcome cannot be stored: {text_of(bad)} ({reason})"[:MAX_MESSAGE]
+        return Fail(reason=why, code="outcome_refused")
 
 
 def _unknown(error: BaseException, code: str, reason: str) -> Retry:
@@ -76,8 +94,19 @@ def _unknown(error: BaseException, code: str, reason: str) -> Retry:
 
 def tail_of_traceback(error: BaseException) -> str:
     """Return the traceback, its end kept when it is long."""
-    text = "".join(traceback.format_exception(error))
+    try:
+        text = "".join(traceback.format_exception(error))
+    except Exception:  # it looks at what a handler may have put into it
+        text = f"{type(error).__name__}: its traceback cannot be told\n"
     return text if len(text) <= MAX_TRACEBACK else "…" + text[-MAX_TRACEBACK:]
+
+
+def exhausted(why: str) -> dict[str, str]:
+    """Return the error of a job whose allowance is spent, for its columns."""
+    return {
+        "error_code": "max_attempts_exhausted",
+        "error_msg": f"max attempts exceeded: {why}",
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,10 @@ worker carries it in the WHERE (the fence), so a holder that lost it writes noth
     worker B        │              ┊ claim(lease 2) ── finish(lease 2): 1 row
                     └ renewed while A's supervisor lives, whatever the handler does
 
-Renewal belongs to the supervisor and names the incarnations of its living slots, never
-"all of my worker": a job whose slot died must not be kept alive by the others. It skips
-locked rows instead of waiting, and tells which leases it did not find.
+Renewal belongs to the supervisor and names the leases of the runs in its living slots,
+never "all of my worker" or "all of this slot": a job whose slot died, or which its slot
+has left behind, must not be kept alive by the others. It skips locked rows instead of
+waiting, and tells which leases it has renewed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ UPDATE buildqueue_buildjob AS job
 SET lease_until = clock_timestamp() + make_interval(secs => %s)
 FROM (
     SELECT id FROM buildqueue_buildjob
-    WHERE status = 'in_progress' AND slot = ANY(%s) AND lease_until > clock_timestamp()
+    WHERE lease_id = ANY(%s) AND lease_until > clock_timestamp()
     FOR NO KEY UPDATE SKIP LOCKED
 ) AS held
 WHERE job.id = held.id
@@ -39,10 +40,10 @@ RETURNING job.lease_id
 """
 
 
-def renew(slots: Sequence[UUID], lease: timedelta) -> set[UUID]:
-    """Renew the leases held by these incarnations; return those that were renewed."""
+def renew(leases: Sequence[UUID], length: timedelta) -> set[UUID]:
+    """Renew those of the leases that are still in force; return them."""
     with database.connection().cursor() as cursor:
-        cursor.execute(RENEW, [lease.total_seconds(), list(slots)])
+        cursor.execute(RENEW, [length.total_seconds(), list(leases)])
         return {row[0] for row in cursor.fetchall()}
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -38,14 +38,31 @@ class Field:
     choices: tuple[str, ...] = ()  # of a choice
 
     def __post_init__(self) -> None:
-        """Refuse a choice without choices, and choices of something else."""
+        """Refuse an unknown type, a choice without choices, choices of something else."""
+        if not all(isinstance(text, str) for text in (self.label, self.help)):
+            raise TypeError("a field's label and help are texts")
+        if not isinstance(self.required, bool):
+            raise TypeError(f"required is true or false, not {self.required!r}")
+        if not isinstance(self.choices, tuple) or not all(
+            isinstance(choice, str) for choice in self.choices
+        ):
+            raise TypeError("a field's choices are a tuple of texts")
+        if self.type not in get_args(FieldType):
+            known = ", ".join(get_args(FieldType))
+            raise ValueError(f"a field's type is one of {known}, not {self.type!r}")
         if (self.type == "choice") != bool(self.choices):
             raise ValueError("exactly a field of type choice has choices")
 
 
-def stored(question: str, fields: Mapping[str, Field]) -> dict[str, Any]:
-    """Return the question as the job keeps it; `key` tells it from another one."""
+def stored(
+    question: str, fields: Mapping[str, Field], *, attempt: int = 1
+) -> dict[str, Any]:
+    """Return the question as the job keeps it; `key` tells it from any other one.
+
+    From the same words in another attempt, too: they may mean something else by then.
+    """
     asked = {
+        "attempt": attempt,
         "question": question,
         "fields": {
             name: asdict(field) | {"choices": list(field.choices)}
@@ -58,12 +75,32 @@ def stored(question: str, fields: Mapping[str, Field]) -> dict[str, Any]:
 
 
 def fields_of(asked: Mapping[str, Any]) -> dict[str, Field]:
-    """Return the fields of a question as the job keeps it, in the order of asking."""
-    kept = asked.get("fields", {})
-    return {
-        name: Field(**kept[name] | {"choices": tuple(kept[name]["choices"])})
-        for name in asked.get("order", kept)
-    }
+    """Return the fields of a question as the job keeps it, in the order of asking.
+
+    What another writer has put there is read as far as it goes: a row that cannot be
+    shown could not be answered.
+    """
+    kept, order = asked.get("fields"), asked.get("order")
+    if not isinstance(kept, Mapping):
+        return {}
+    names = order if isinstance(order, list) else list(kept)
+    known = [name for name in names if isinstance(name, str) and name in kept]
+    return {name: _read(kept[name]) for name in known}
+
+
+def _read(kept: object) -> Field:
+    told = kept if isinstance(kept, Mapping) else {}
+    given = told.get("choices")
+    choices = tuple(map(str, given)) if isinstance(given, list) else ()
+    found: Any = told.get("type")
+    fits = found in get_args(FieldType) and (found == "choice") == bool(choices)
+    return Field(
+        type=found if fits else "text",
+        label=str(told.get("label") or ""),
+        help=str(told.get("help") or ""),
+        required=told.get("required") is not False,
+        choices=choices if fits else (),
+    )
 
 
 def check(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:

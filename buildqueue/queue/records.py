@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from ..exceptions import Refused
+from ..exceptions import InvalidOption, NotStorable, Refused
 from ..models import BuildJob, JobProgress
 from ..models.expressions import ClockTimestamp
-from . import database, documents, logs
+from . import database, documents, logs, storing
 
 ENSURE = """
 INSERT INTO buildqueue_jobprogress (job_id)
@@ -59,20 +59,36 @@ def compare_and_swap(
 
     None: it is otherwise, and nothing was changed. `expected` names what matters, by
     `documents.fits`; `{}` fits everything. With `owner_id` only a job of that owner is
-    found. Refused with `not_found` when there is no such job.
+    found. Refused with `not_found` when there is no such job, InvalidOption when one of
+    the documents cannot be stored, or the state would become too large.
     """
-    jobs = BuildJob.objects.using(database.alias()).filter(pk=job_id)
-    if owner_id is not None:
-        jobs = jobs.filter(owner_id=owner_id)
+    wanted, change = _taken(expected, "expected"), _taken(patch, "patch")
     with database.atomic():
-        if not jobs.exists():
+        if not _is_there(job_id, owner_id):
             raise Refused("not_found", "There is no such job.", status=404)
         row = locked(job_id)
-        if not documents.fits(row.state, dict(expected)):
+        if not documents.fits(row.state, wanted):
             return None
-        row.state = documents.merged(row.state, logs.storable_json(dict(patch)))
+        row.state = _taken(documents.merged(row.state, change), "patch")
         row.lease_id, row.updated_at = None, ClockTimestamp()
         row.save(
             using=database.alias(), update_fields=["state", "lease_id", "updated_at"]
         )
     return dict(row.state)
+
+
+def _taken(document: object, name: str) -> dict[str, Any]:
+    try:
+        return storing.mapping(document, name)
+    except NotStorable as why:
+        raise InvalidOption({name: f"cannot be stored: {why}"}) from None
+
+
+def _is_there(job_id: UUID, owner_id: str | None) -> bool:
+    known = storing.identifier(job_id)
+    if known is None:
+        return False
+    found = BuildJob.objects.using(database.alias()).filter(pk=known)
+    if owner_id is not None:
+        found = found.filter(owner_id=logs.storable(str(owner_id)))
+    return found.exists()

@@ -21,7 +21,7 @@ from ..exceptions import InvalidTransition, LostLeaseError
 from ..models import BuildJob, JobEvent, JobRun
 from ..models.expressions import ClockTimestamp
 from ..states import EventKind, JobStatus, RunOutcome
-from . import actions, database, handlers, leases, transitions, wakeups
+from . import actions, database, failures, handlers, leases, transitions, wakeups
 from .outcomes import SYSTEM, Actor, Cause
 from .transitions import families, waits
 
@@ -37,7 +37,6 @@ LEASE_OVER = Cause(
 WORKER_DIED = Cause(
     outcome=RunOutcome.LOST, code="worker_died", message="its worker died"
 )
-
 REVOKED = Cause(
     outcome=RunOutcome.INTERRUPTED, code="revoked", message="its lease was taken away"
 )
@@ -77,10 +76,7 @@ def rescue_change(
     )
     if not spent:
         return change
-    ended = {
-        "error_code": "max_attempts_exhausted",
-        "error_msg": f"max attempts exceeded: {cause.message}",
-    }
+    ended = failures.exhausted(cause.message)
     if once:
         again = "a person must decide whether it runs again"
         ended = {"error_code": cause.code, "error_msg": f"{cause.message}; {again}"}
@@ -98,15 +94,16 @@ def rescue(jobs: Iterable[BuildJob], cause: Cause) -> int:
         change = rescue_change(job, cause)
         try:
             # What is locked now is found again by the next tick, a dead slot's is not.
-            transitions.apply(job.pk, change, guard=seen, skip_locked=by_lease)
+            after = transitions.apply(job.pk, change, guard=seen, skip_locked=by_lease)
         except InvalidTransition:
             continue  # it finished, was renewed, or another rescuer was faster
         rescued += 1
         logger.warning(
-            "job %s rescued after attempt %s: %s",
+            "job %s %s after attempt %s: %s",
             job.pk,
+            "failed" if after.is_final else "runs again",
             job.attempt,
-            cause.message,
+            after.error_msg if after.is_final else cause.message,
             extra={"job_id": str(job.pk), "attempt": job.attempt, "cause": cause.code},
         )
     return rescued

@@ -56,8 +56,9 @@ WITH old AS MATERIALIZED (
       AND NOT EXISTS (SELECT 1 FROM buildqueue_buildjob AS child
                       WHERE child.parent_id = job.id AND child.completed_at IS NULL)
       AND (job.parent_id IS NULL
-           OR (SELECT parent.completed_at FROM buildqueue_buildjob AS parent
-               WHERE parent.id = job.parent_id) IS NOT NULL)
+           -- A parent that is not done may be retried, and wants what its children made.
+           OR (SELECT parent.status FROM buildqueue_buildjob AS parent
+               WHERE parent.id = job.parent_id) = 'done')
       AND NOT EXISTS (SELECT 1 FROM buildqueue_jobrun AS run
                       WHERE run.job_id = job.id AND run.ended_at IS NULL)
       AND NOT EXISTS (SELECT 1 FROM buildqueue_jobaction AS action

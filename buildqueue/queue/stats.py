@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Min, Q, QuerySet
+from django.db.models import QuerySet
 
 from ..models import BuildJob, Worker
-from ..models.expressions import ClockTimestamp
 from ..states import JobStatus, WorkerStatus
 from . import database
 
@@ -97,20 +96,3 @@ def live_workers() -> list[Worker]:
 def silent_since(worker: Worker, moment: datetime, *, after: timedelta) -> bool:
     """Tell whether a worker has not beaten for too long at the database's moment."""
     return moment - worker.heartbeat_at > after
-
-
-def oldest_due() -> datetime | None:
-    """Return when the next scheduled job is due."""
-    jobs = BuildJob.objects.using(database.alias())
-    due = jobs.filter(status=JobStatus.SCHEDULED).aggregate(at=Min("due_at"))
-    moment: datetime | None = due["at"]
-    return moment
-
-
-def ready(queues: list[str]) -> int:
-    """Return how many jobs are due now in these queues (all, when empty)."""
-    jobs = BuildJob.objects.using(database.alias())
-    mine = Q(queue__in=queues) if queues else Q()
-    return jobs.filter(
-        mine, status=JobStatus.PENDING, held=False, due_at__lte=ClockTimestamp()
-    ).count()

@@ -6,52 +6,67 @@ wanted, the late report of the process hits nothing, and the worker is told to e
 If the caller dies before the commit nothing happened; after it the worker finds the
 revoked lease within its next look, told or not.
 
-What people decide about outside effects is in `actions`.
+Running again what has ended is in `retrying`, what people decide about outside effects in
+`actions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError
-from django.db.models import F
-from django.db.models.functions import Greatest, Now
-
 from .. import states
-from ..exceptions import BuildQueueError, InvalidOption, InvalidTransition, Refused
-from ..models import BuildJob, JobAction, JobProgress
+from ..exceptions import InvalidOption, InvalidTransition, NotStorable, Refused
+from ..models import BuildJob, JobProgress
 from ..models.expressions import ClockTimestamp
-from ..states import FINAL, ActionStatus, EventKind, JobStatus, Transition
+from ..states import FINAL, EventKind, JobStatus, Transition
 from . import (
     database,
     enqueueing,
-    handlers,
     logs,
     questions,
     records,
+    storing,
     transitions,
     wakeups,
 )
 from .outcomes import Actor
-from .transitions import Change, actionflow, families, waits
+from .retrying import Answered, refuse_unknown, retry, retry_many
+from .transitions import Change, waits
+from .transitions.timeline import demand_reason, named, said
 
-MOST_AT_ONCE = 200
+__all__ = [
+    "MAY_ANSWER",
+    "MAY_DECIDE",
+    "MAY_RESCHEDULE",
+    "MAY_SETTLE",
+    "VERBS",
+    "Answered",
+    "Verb",
+    "allowed",
+    "answer",
+    "cancel",
+    "change_due",
+    "change_priority",
+    "force_fail",
+    "pause",
+    "release",
+    "resume",
+    "retry",
+    "retry_many",
+]
+
 WAITS = {
     "input": JobStatus.WAITING_INPUT,
     "approval": JobStatus.WAITING_APPROVAL,
     "children": JobStatus.WAITING_CHILDREN,
 }
-
-
 Verb = Callable[..., BuildJob]
 
 
-# -- ending and running again --------------------------------------------------------
+# -- ending, and taking from a worker ------------------------------------------------
 
 
 def cancel(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
@@ -65,107 +80,15 @@ def release(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
 
     Refused with reason_required when nothing says why.
     """
-    _demand(reason)
+    demand_reason(reason)
     return _apply(job_id, states.RELEASE, JobStatus.PENDING, actor, reason, {})
 
 
 def force_fail(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
     """Declare an open job failed; Refused with reason_required when nothing says why."""
-    _demand(reason)
+    demand_reason(reason)
     values = {"error_code": "force_failed", "error_msg": reason}
     return _apply(job_id, states.FORCE_FAIL, JobStatus.FAILED, actor, reason, values)
-
-
-def retry(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
-    """Run a failed or cancelled job again, with one more try than it has used.
-
-    Its finished steps stay finished, what was turned down is asked anew, and its children
-    that did not end done run again, each in a transaction before its own: if the process
-    dies in between they are cancelled again. Refused when an outside effect of unknown
-    outcome is to be settled first, when its parent did not end done either, when the
-    kind's `on_reopen` says no, for instance of a deleted agent, and when another open job
-    holds its dedupe key by now.
-    """
-    _refuse_orphan(job_id)
-    why = reason or "its parent is retried"
-    for below in families.not_done_below(job_id):
-        with suppress(BuildQueueError):  # then its parent finds it as it is
-            _retry(below, actor=actor, reason=why)
-    return _retry(job_id, actor=actor, reason=reason)
-
-
-def _refuse_orphan(job_id: UUID) -> None:
-    """Refuse what the parent's end would undo."""
-    jobs = BuildJob.objects.using(database.alias()).filter(pk=job_id)
-    parents = jobs.filter(parent__status__in=waits.FAILED)
-    found = parents.values_list("parent_id", "parent__status").first()
-    if found is not None:
-        parent, status = found
-        raise Refused(
-            "parent_ended",
-            f"Its parent {parent} is {status}: retry that one, and this runs again.",
-            status=409,
-            extra={"parent": str(parent)},
-        )
-
-
-def _retry(job_id: UUID, *, actor: Actor, reason: str) -> BuildJob:
-    values = {
-        "due_at": Now(),
-        "error_code": None,
-        "error_msg": None,
-        "result": None,
-        "hook_pending": False,
-        "max_attempts": Greatest(F("max_attempts"), F("failures") + F("crashes") + 1),
-    }
-    with database.atomic():
-        try:
-            job = _apply(job_id, states.RETRY, JobStatus.PENDING, actor, reason, values)
-        except IntegrityError as error:
-            if "build_jobs_one_open_per_key" not in str(error):
-                raise
-            raise Refused(
-                "duplicate_job",
-                "Another open job has the same dedupe key: cancel it, or let it end.",
-                status=409,
-            ) from None
-        _refuse_unknown(job)
-        actionflow.ask_anew(job, actor)
-        found = handlers.hooks_of(job.kind)
-        if found and found.on_reopen:
-            found.on_reopen(job)
-    return job
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """What became of one job of many: no code means that the verb was applied."""
-
-    job_id: UUID
-    code: str = ""
-    message: str = ""
-
-
-def retry_many(
-    job_ids: Sequence[UUID], *, actor: Actor, reason: str = ""
-) -> list[Answered]:
-    """Retry up to 200 jobs, each in its own transaction, and tell of each.
-
-    If the process dies in it, those so far are retried and the others untouched.
-    """
-    if not 1 <= len(job_ids) <= MOST_AT_ONCE:
-        why = f"must be 1 to {MOST_AT_ONCE}, not {len(job_ids)}"
-        raise InvalidOption({"job_ids": why})
-    answers = []
-    for job_id in dict.fromkeys(job_ids):
-        try:
-            retry(job_id, actor=actor, reason=reason)
-        except BuildQueueError as error:
-            code = str(getattr(error, "code", "refused"))
-            answers.append(Answered(job_id=job_id, code=code, message=str(error)))
-        else:
-            answers.append(Answered(job_id=job_id))
-    return answers
 
 
 # -- holding back and going on -------------------------------------------------------
@@ -185,7 +108,7 @@ def resume(job_id: UUID, *, actor: Actor, reason: str = "") -> BuildJob:
     with database.atomic():
         job = _locked(job_id, "resume")
         if job.status == JobStatus.PAUSED:
-            _refuse_unknown(job)
+            refuse_unknown(job)
         target = WAITS.get(waits.waited_for(job).get("for", ""))
         if target is None:
             target = _unclaimed_for(job.due_at)
@@ -199,9 +122,8 @@ def change_priority(
     job_id: UUID, *, priority: int, actor: Actor, reason: str = ""
 ) -> BuildJob:
     """Make an open job more or less urgent: -100 to 100, the higher the sooner."""
-    if priority not in range(-100, 101):
-        why = f"must be a whole number from -100 to 100, not {priority!r}"
-        raise InvalidOption({"priority": why})
+    if fault := enqueueing.number_fault("priority", priority):
+        raise InvalidOption({"priority": fault})
     with database.atomic():
         job = _locked(job_id, "change the priority of")
         if job.status in FINAL:
@@ -209,14 +131,13 @@ def change_priority(
         BuildJob.objects.using(database.alias()).filter(pk=job_id).update(
             priority=priority
         )
-        told = {"from": job.priority, "to": priority}
         transitions.record(
             job,
             EventKind.PRIORITY_CHANGED,
             title=str(priority),
-            detail=told,
+            detail={"from": job.priority, "to": priority},
             actor=actor,
-            reason=logs.storable(reason),
+            reason=logs.storable(said(reason)),
         )
         if job.status == JobStatus.PENDING:
             wakeups.wake(job.queue)
@@ -263,7 +184,7 @@ def answer(
                 "The job asks something else by now: read the new question.",
                 status=409,
             )
-        given = logs.storable_json(questions.check(asked, values))
+        given = _stored(questions.check(asked, values))
         row = records.locked(job_id)
         answers = {**row.answers, **given}
         rows = JobProgress.objects.using(database.alias()).filter(pk=job_id)
@@ -272,11 +193,10 @@ def answer(
             job,
             EventKind.ANSWERED,
             title=str(asked.get("question", "")),
-            detail={
-                "fields": sorted(given)
-            },  # the values may be nobody else's business
+            # The values may be nobody else's business.
+            detail={"fields": sorted(given)},
             actor=actor,
-            reason=logs.storable(reason),
+            reason=logs.storable(said(reason)),
         )
         return _apply(job_id, states.WAKE, JobStatus.PENDING, actor, reason, {})
 
@@ -284,29 +204,19 @@ def answer(
 # -- shared ----------------------------------------------------------------------------
 
 
-def _demand(reason: str) -> None:
-    if not reason.strip():
-        raise Refused("reason_required", "Say why: the job's history keeps it.")
-
-
 def _locked(job_id: UUID, verb: str) -> BuildJob:
     jobs = BuildJob.objects.using(database.alias()).select_for_update(no_key=True)
-    job = jobs.filter(pk=job_id).first()
+    job = jobs.filter(pk=named(job_id, verb)).first()
     if job is None:
         raise InvalidTransition(job_id, verb, None)
     return job
 
 
-def _refuse_unknown(job: BuildJob) -> None:
-    rows = JobAction.objects.using(database.alias())
-    unknown = rows.filter(job_id=job.pk, status=ActionStatus.OUTCOME_UNKNOWN).first()
-    if unknown is not None:
-        raise Refused(
-            "outcome_unknown",
-            f"Whether {unknown.title!r} happened is not known: look, and settle it first.",
-            status=409,
-            extra={"action": str(unknown.pk)},
-        )
+def _stored(answer: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return storing.mapping(answer, "values")
+    except NotStorable as why:
+        raise InvalidOption({"values": f"cannot be stored: {why}"}) from None
 
 
 def _unclaimed_for(due_at: datetime) -> JobStatus:
@@ -328,10 +238,10 @@ def _apply(
         transition=transition,
         target=target,
         actor=actor,
-        reason=reason,
+        reason=said(reason),
         values=dict(values),
     )
-    return transitions.apply(job_id, change)
+    return transitions.apply(named(job_id, transition.name), change)
 
 
 # What the edges offer with a reason and nothing else:

@@ -70,9 +70,15 @@ def exit_words(run: Any) -> str:
 
 
 @register.filter
-def not_now(buttons: Iterable[Button]) -> str:
-    """Return the buttons that are off, as one list; each one's title says why."""
-    return ", ".join(str(each.act.label) for each in buttons if each.why_not)
+def possible(buttons: Iterable[Button]) -> list[Button]:
+    """Return the buttons of what the row's state allows."""
+    return [each for each in buttons or () if not each.why_not]
+
+
+@register.filter
+def not_now(buttons: Iterable[Button]) -> list[Button]:
+    """Return the buttons of what the row's state does not allow."""
+    return [each for each in buttons or () if each.why_not]
 
 
 @register.filter

@@ -20,7 +20,7 @@ from ..queue.claiming import Scope
 from ..queue.handlers import Handler, HandlerFunction
 from ..queue.outcomes import Outcome
 from ..states import EventKind, RunOutcome
-from ..worker import runner
+from ..worker import judging, runner
 from . import emulation
 from .asserting import Payload
 
@@ -100,7 +100,7 @@ def _new_job(
 
 
 def _handed_back(job: BuildJob) -> BuildJob:
-    change = runner.hand_back_change({"outcome": RunOutcome.RELEASED})
+    change = judging.hand_back_change({"outcome": RunOutcome.RELEASED})
     return transitions.apply(job.pk, change, fence=job.lease_id)
 
 

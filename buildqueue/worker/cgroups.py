@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ..queue.limits import Limits
 
@@ -37,6 +38,12 @@ class Group:
 
     folders: dict[str, str] = field(default_factory=dict)
     unified: tuple[str, ...] = ()  # the controllers that are of version 2
+
+    @classmethod
+    def of(cls, watched: dict[str, Any]) -> Group:
+        """Return the group that a slot's message tells of."""
+        told = watched["group"]
+        return cls(folders=told["folders"], unified=tuple(told["unified"]))
 
     def has(self, controller: str) -> bool:
         """Tell whether the kernel bounds, or counts, this for us."""

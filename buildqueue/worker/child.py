@@ -5,10 +5,13 @@ The process itself is in `slot` and in `duties`.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import signal
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -18,11 +21,27 @@ from ..queue.outcomes import Cause
 from ..states import RunOutcome
 from .channel import Channel, Message
 
-REVOKED = Cause(
-    outcome=RunOutcome.INTERRUPTED, code="revoked", message="its lease was taken away"
-)
+logger = logging.getLogger("buildqueue.worker")
+
 HANDED_BACK = Cause(
     outcome=RunOutcome.RELEASED, code="stopped", message="the worker stopped"
+)
+
+GARBLED = Cause(
+    outcome=RunOutcome.CRASHED,
+    code="garbled",
+    message="its process told the worker what makes no sense",
+)
+
+# What a message raises that lacks something, or has it out of range.
+SENSELESS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
 )
 
 CROSSED = {
@@ -97,6 +116,27 @@ class Child:
         self.soft_at = None if run.soft_limit is None else now + run.soft_limit
         self.run_ends_at = None if run.time_limit is None else now + run.time_limit
         return run
+
+    def hear(
+        self,
+        receive: Callable[[], list[Message]],
+        take_in: Callable[[Child, Message], None],
+    ) -> None:
+        """Take in what it tells; what makes no sense ends it, and never the worker."""
+        message: Message | None = None
+        try:
+            for message in receive():
+                take_in(self, message)
+        except SENSELESS:
+            logger.exception("%s %s makes no sense", self.role, self.number)
+            self._charge(message)
+            self.end_tree(GARBLED, 0)
+
+    def _charge(self, message: Message | None) -> None:
+        """Count its end for the run that it tells of, or that would be told of again."""
+        if isinstance(message, dict) and self.going is None:
+            with contextlib.suppress(ValueError):
+                self.going = UUID(str(message.get("started")))
 
     def go(self, until: float) -> None:
         """Have the run begin under a lease; it has not if the slot is dead by now."""

@@ -24,11 +24,10 @@ from .channel import Channel, Message
 from .child import NO_DATABASE, Child, CurrentRun, Ends, SlotState, cause_of
 from .logpump import LogPump
 from .nursery import Nursery
-from .outages import jittered
+from .outages import FIRST_PAUSE, LONGEST_PAUSE, jittered
 
 logger = logging.getLogger("buildqueue.worker")
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 STRAY_SECONDS = 0.02  # between two looks for what a killed guardian left
 DUTIES = 0  # their number; slots count from 1
 
@@ -136,7 +135,7 @@ class Crew:
         self.gone(child, cause)
         if child.run is not None and child.run.watched is not None:
             # Left by a guardian that was killed, or was never told.
-            Group(**child.run.watched["group"]).remove()
+            Group.of(child.run.watched).remove()
         self._pump.detach(child.incarnation)
         for channel in (child.control, child.watch):
             self.lost_sight(channel)

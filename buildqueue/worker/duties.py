@@ -34,7 +34,7 @@ from ..models import BuildJob, Worker
 from ..queue import database, recovery, retention, transitions, wakeups
 from ..queue.outcomes import Cause
 from ..states import JobStatus, RunOutcome, WorkerStatus
-from . import locks, runner, telling
+from . import judging, locks, telling
 from .channel import Channel, Message
 from .outages import Outages
 from .postman import Postman
@@ -208,7 +208,7 @@ def hand_back(slot: UUID, cause: Cause) -> int:
     count = 0
     for job in jobs.filter(slot=slot, status=JobStatus.IN_PROGRESS):
         try:
-            change = runner.hand_back_change(recovery.run_values(cause))
+            change = judging.hand_back_change(recovery.run_values(cause))
             transitions.apply(job.pk, change, fence=job.lease_id)
         except LostLeaseError:
             continue

@@ -57,13 +57,7 @@ class Gauge:
     @classmethod
     def of(cls, pid: int, watched: dict[str, Any]) -> Gauge:
         """Return the gauge that a slot's message asks for."""
-        group = watched["group"]
-        unified = tuple(group["unified"])
-        return cls(
-            pid,
-            Limits.of(watched["limits"]),
-            Group(folders=group["folders"], unified=unified),
-        )
+        return cls(pid, Limits.of(watched["limits"]), Group.of(watched))
 
     def crossed(self) -> str | None:
         """Look; return the code of a limit that the run has crossed."""

@@ -11,7 +11,6 @@ not report, was taken away: `lost` is posted and the process ends.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
@@ -33,12 +32,6 @@ WHERE NOT EXISTS (SELECT 1 FROM buildqueue_buildjob
 """
 
 
-@dataclass(slots=True)
-class _Hold:
-    slot: UUID  # the incarnation that holds the lease
-    renewed: float  # when its claim or last renewal was begun
-
-
 class Heartbeat(threading.Thread):
     """Renews the leases that it is told to hold."""
 
@@ -46,19 +39,19 @@ class Heartbeat(threading.Thread):
         super().__init__(name="heartbeat", daemon=True)
         self._inbox, self._outages = inbox, outages
         self._lock = threading.Lock()
-        self._holds: dict[UUID, _Hold] = {}
+        self._renewed: dict[UUID, float] = {}  # when claim or renewal was begun
         self._wake = threading.Event()
         self._stopping = False
 
-    def hold(self, lease: UUID, slot: UUID, claimed_at: float) -> None:
+    def hold(self, lease: UUID, claimed_at: float) -> None:
         """Renew this lease from now on."""
         with self._lock:
-            self._holds[lease] = _Hold(slot, claimed_at)
+            self._renewed[lease] = claimed_at
 
     def drop(self, lease: UUID) -> None:
         """Renew it no more."""
         with self._lock:
-            self._holds.pop(lease, None)
+            self._renewed.pop(lease, None)
 
     def look_now(self) -> None:
         """Look for lost leases at once."""
@@ -82,12 +75,12 @@ class Heartbeat(threading.Thread):
     def _beat(self) -> float:
         """Renew what is due and look for what is lost; return the pause until the next."""
         with self._lock:
-            holds = dict(self._holds)
+            held = dict(self._renewed)
         try:
-            if holds:
+            if held:
                 locks.drop_severed()
-                self._renew(holds)
-                self._find_lost(holds)
+                self._renew(held)
+                self._find_lost(list(held))
         except (DatabaseError, InterfaceError) as error:
             connections[database.alias()].close()
             pause = self._outages.failed("renewal of leases", error)
@@ -95,22 +88,22 @@ class Heartbeat(threading.Thread):
         self._outages.well("renewal of leases")
         return 1.0
 
-    def _renew(self, holds: dict[UUID, _Hold]) -> None:
+    def _renew(self, held: dict[UUID, float]) -> None:
         begun = linux.boottime()
         late = begun - conf.get().renewal_seconds
-        due = {hold.slot for hold in holds.values() if hold.renewed <= late}
+        due = [lease for lease, renewed in held.items() if renewed <= late]
         if not due:
             return
         seconds = conf.get().lease_seconds
-        done = leases.renew(sorted(due), timedelta(seconds=seconds))
+        done = leases.renew(due, timedelta(seconds=seconds))
         with self._lock:
-            for lease in done & set(self._holds):
-                self._holds[lease].renewed = begun
+            for lease in done & set(self._renewed):
+                self._renewed[lease] = begun
                 self._inbox.post("renewed", (lease, begun + seconds))
 
-    def _find_lost(self, holds: dict[UUID, _Hold]) -> None:
+    def _find_lost(self, held: list[UUID]) -> None:
         with database.connection().cursor() as cursor:
-            cursor.execute(LOST, [list(holds)])
+            cursor.execute(LOST, [held])
             lost = [row[0] for row in cursor.fetchall()]
         for lease in lost:
             self._inbox.post("lost", lease)

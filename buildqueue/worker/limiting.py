@@ -12,6 +12,7 @@ import logging
 import os
 import resource
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ from .cgroups import Group
 logger = logging.getLogger(__name__)
 
 SOFT = signal.SIGUSR1
+CLOCK = "buildqueue step clock"  # the threads that ring the alarms of steps
+MOST = 2**63 - 1  # that a resource limit can be
 LAST_LOOK_SECONDS = 10.0  # how long a run that crossed a limit waits for its end
 
 
@@ -44,6 +47,9 @@ class SoftClock:
         self._seconds: float | None = None
         self._begun = 0.0
         self._running = False
+        self._alarms: list[
+            tuple[float, SoftTimeLimit]
+        ] = []  # of steps, the outer first
 
     def begin(self, seconds: float | None) -> None:
         """Note the limit of the run that the supervisor is about to be told of."""
@@ -58,13 +64,39 @@ class SoftClock:
             yield
         finally:
             self._running = False
+            self._alarms.clear()
             if self._seconds is not None:
                 # A handler may have taken the signal for itself; by default it kills.
                 signal.signal(SOFT, self._hear)
 
+    @contextmanager
+    def alarm(self, seconds: float, late: SoftTimeLimit) -> Iterator[None]:
+        """Raise `late` in this block, in the main thread, when it takes longer."""
+        main = threading.main_thread()
+        if threading.current_thread() is not main or not self._running:
+            yield  # only that one can be interrupted; at the end it is told all the same
+            return
+        moment = time.monotonic() + seconds
+        self._alarms.append((moment, late))
+        ring = threading.Timer(seconds, signal.pthread_kill, [main.ident, SOFT])
+        ring.name, ring.daemon = CLOCK, True
+        ring.start()
+        try:
+            yield
+        finally:
+            ring.cancel()
+            self._alarms[:] = [each for each in self._alarms if each[1] is not late]
+
     def _hear(self, number: int, frame: FrameType | None) -> None:
+        if not self._running:
+            return
+        now = time.monotonic()
+        for moment, late in self._alarms:
+            if now >= moment:
+                self._alarms.remove((moment, late))
+                raise late
         seconds = self._seconds
-        if not self._running or seconds is None:
+        if seconds is None:
             return
         if time.monotonic() - self._begun >= seconds:
             self._running = False  # once, also when it cuts short the block's own end
@@ -138,7 +170,7 @@ def _soft_limits() -> Iterator[tuple[int, int]]:
     if limits.file_bytes is not None:
         yield resource.RLIMIT_FSIZE, int(limits.file_bytes)
     if limits.memory_bytes is not None and not current.group.has("memory"):
-        yield resource.RLIMIT_AS, address_space() + int(limits.memory_bytes)
+        yield resource.RLIMIT_AS, min(address_space() + int(limits.memory_bytes), MOST)
 
 
 def _restore(which: int, usual: int) -> None:

@@ -1,52 +1,46 @@
 """What happens in one run? Handler, payload, call, outcome, transition, in this order.
 
-Anything a handler returns or raises becomes one outcome; the one `match` below maps it
-to a transition, and nothing else reports. The report carries the fence: when the lease
+Anything a handler returns or raises becomes one outcome; `judging` maps it to one
+transition, and nothing else reports. The report carries the fence: when the lease
 is gone nothing is written. If the process dies before the report commits, the run is
 rescued; after it the job is where the outcome put it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import resource
 import time
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import Any, assert_never
 
 import psycopg
 from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import F
-from django.db.models.functions import Now
 
-from .. import conf, states
+from .. import conf
 from ..exceptions import LostLeaseError, UnknownKind
 from ..models import BuildJob
-from ..queue import database, failures, handlers, questions, recovery, transitions
+from ..queue import (
+    actions,
+    database,
+    failures,
+    handlers,
+    leases,
+    recovery,
+    transitions,
+)
 from ..queue.context import Context
 from ..queue.limits import Limits
-from ..queue.outcomes import (
-    WORKER,
-    Cancel,
-    Done,
-    Fail,
-    Outcome,
-    Retry,
-    Snooze,
-    Wait,
-    WaitForApproval,
-    WaitForChildren,
-    WaitForInput,
-)
+from ..queue.outcomes import Done, Fail, Outcome, Retry, WaitForApproval
 from ..queue.transitions import Change
-from ..states import JobStatus, RunOutcome
-from . import limiting, telling
+from ..states import RunOutcome
+from . import judging, limiting, telling
 from .telling import Ending
 
 logger = logging.getLogger(__name__)
 
+ENDS_A_TASK = (asyncio.CancelledError, GeneratorExit)
 WHOSE = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 
 
@@ -83,17 +77,30 @@ def run(job: BuildJob, session: BaseDatabaseWrapper | None = None) -> Ending:
         outcome = call(job, session)
     except LostLeaseError as lost:
         logger.warning("run stopped: %s", lost)
-        _end_revoked(job)
-        return telling.TAKEN_AWAY
+        if not _still_held(job):
+            _end_revoked(job)
+            return telling.TAKEN_AWAY
+        # The handler's own word, or about another job: nobody else will end this one.
+        outcome = _said(lost)
     try:
-        return _report(job, _measured(change_of(job, outcome), before))
-    except (DatabaseError, ValueError, TypeError) as refused:
-        # The database does not take what the handler answered, and never will.
+        return _report(job, _measured(judging.change_of(job, outcome), before))
+    except Exception as refused:  # what a handler answers may break in any way
+        # It cannot be stored, and never will be.
         logger.exception("the outcome cannot be stored")
-        reason = f"its outcome cannot be stored: {refused}"[: failures.MAX_MESSAGE]
+        reason = f"its outcome cannot be stored: {failures.text_of(refused)}"
         _leave_transactions(entered)
-        refusal = Fail(reason=reason, code="outcome_refused")
-        return _report(job, change_of(job, refusal))
+        refusal = Fail(reason=reason[: failures.MAX_MESSAGE], code="outcome_refused")
+        return _report(job, judging.change_of(job, refusal))
+
+
+def _still_held(job: BuildJob) -> bool:
+    """Tell whether the run may go on; unknown is no: then its lease runs out."""
+    assert job.lease_id is not None
+    try:
+        return bool(leases.held([job.lease_id]))
+    except (DatabaseError, InterfaceError) as error:
+        logger.warning("whether its lease is held is not known: %s", error)
+        return False
 
 
 def _cpu_seconds() -> float:
@@ -111,7 +118,7 @@ def _measured(change: Change, before: float) -> Change:
 
 def hand_back(job: BuildJob) -> Ending:
     """Give back a job that was claimed and is not to be started: nothing counted."""
-    return _report(job, hand_back_change({"outcome": RunOutcome.RELEASED}))
+    return _report(job, judging.hand_back_change({"outcome": RunOutcome.RELEASED}))
 
 
 def call(job: BuildJob, session: BaseDatabaseWrapper | None = None) -> Outcome:
@@ -126,21 +133,32 @@ def call(job: BuildJob, session: BaseDatabaseWrapper | None = None) -> Outcome:
         known = handlers.get(job.kind)
         payload = known.parse(job.payload)
         assert known.function is not None
-        ctx = Context(job=job, lease_id=job.lease_id, session=session)
+        alarm = limiting.soft.alarm if session is not None else None
+        ctx = Context(job=job, lease_id=job.lease_id, session=session, alarm=alarm)
         with limiting.handler_runs():
             returned = known.function(ctx, payload)
-        return _outcome(returned)
+        return _outcome(job, returned)
     except LostLeaseError:
         raise
     except SystemExit as left:
-        return Retry(reason=f"the handler called sys.exit({left.code})", code="exited")
+        code = failures.text_of(left) if left.args else ""
+        return Retry(reason=f"the handler called sys.exit({code})", code="exited")
     except Exception as error:  # whatever a handler raises is an outcome
-        outcome = failures.outcome_of(error)
-        logger.error("%s", getattr(outcome, "traceback", None) or error)
-        return outcome
+        return _said(error)
+    except BaseException as error:  # so is what is meant to end a task or a program
+        if session is None and not isinstance(error, ENDS_A_TASK):
+            raise  # no slot: the Ctrl-C, or the failure, of a host's own test
+        return _said(error)
     finally:
         _cut_interrupted_queries()
         _leave_transactions(entered)
+
+
+def _said(error: BaseException) -> Outcome:
+    outcome = failures.outcome_of(error)
+    told = getattr(outcome, "traceback", None) or getattr(outcome, "reason", "")
+    logger.error("%s", told)
+    return outcome
 
 
 def _cut_interrupted_queries() -> None:
@@ -155,9 +173,12 @@ def _cut_interrupted_queries() -> None:
             connection.close()
 
 
-def _outcome(returned: object) -> Outcome:
+def _outcome(job: BuildJob, returned: object) -> Outcome:
     if returned is None:
         return Done()
+    if isinstance(returned, WaitForApproval) and not actions.any_of(job):
+        reason = "it waits for a decision and has proposed nothing: ctx.propose first"
+        return Fail(reason=reason, code="nothing_to_wait_for")
     if isinstance(returned, Outcome):
         return returned
     kind = type(returned).__name__
@@ -212,17 +233,6 @@ def _report(job: BuildJob, change: Change) -> Ending:
     return telling.ending_of(ended, change)
 
 
-def hand_back_change(run_ends: dict[str, Any]) -> Change:
-    """Return the change for a job that goes back because the worker stops."""
-    return Change(
-        transition=states.HAND_BACK,
-        target=JobStatus.PENDING,
-        actor=WORKER,
-        reason="the worker stopped",
-        run=run_ends,
-    )
-
-
 def _end_revoked(job: BuildJob) -> None:
     """Close the run, if it was revoked: nothing of it runs any more, its key is free."""
     assert job.lease_id is not None
@@ -230,106 +240,3 @@ def _end_revoked(job: BuildJob) -> None:
         recovery.end_own_run(job.lease_id)
     except (DatabaseError, InterfaceError) as error:
         logger.warning("the run is closed later, by a rescue: %s", error)
-
-
-def change_of(job: BuildJob, outcome: Outcome) -> Change:
-    """Return the one transition that an outcome stands for."""
-    match outcome:
-        case Done():
-            ended: dict[str, Any] = {"outcome": RunOutcome.SUCCEEDED}
-            return _change(
-                states.FINISH, JobStatus.DONE, {"result": outcome.result}, ended
-            )
-        case Retry():
-            return _failed(job, outcome)
-        case Fail():
-            values = {"failures": F("failures") + 1} | _error(outcome)
-            return _change(states.FAIL, JobStatus.FAILED, values, _failed_run(outcome))
-        case Snooze():
-            values = {"due_at": Now() + timedelta(seconds=outcome.delay_seconds)}
-            why = outcome.reason or None
-            ended = {"outcome": RunOutcome.WAITING, "error_msg": why}
-            return _change(states.SNOOZE, JobStatus.SCHEDULED, values, ended)
-        case Cancel():
-            values = {"error_code": "withdrawn", "error_msg": outcome.reason}
-            ended = {"outcome": RunOutcome.SUCCEEDED, "error_msg": outcome.reason}
-            return _change(states.WITHDRAW, JobStatus.CANCELLED, values, ended)
-        case WaitForInput() | WaitForApproval() | WaitForChildren():
-            return _wait(outcome)
-        case _:
-            assert_never(outcome)
-
-
-def _wait(outcome: Wait) -> Change:
-    """Wait for a person or for children: the slot is free meanwhile."""
-    match outcome:
-        case WaitForInput():
-            target = JobStatus.WAITING_INPUT
-            waits_for = questions.stored(outcome.question, outcome.fields)
-            why = outcome.question
-        case WaitForApproval():
-            target, waits_for = JobStatus.WAITING_APPROVAL, {"for": "approval"}
-            why = outcome.reason
-        case WaitForChildren():
-            target = JobStatus.WAITING_CHILDREN
-            waits_for = {"for": "children", "on_failure": outcome.on_failure}
-            why = ""
-        case _:
-            assert_never(outcome)
-    made = _change(states.WAIT, target, {}, {"outcome": RunOutcome.WAITING})
-    return replace(made, reason=why, waits_for=waits_for)
-
-
-def _failed(job: BuildJob, outcome: Retry) -> Change:
-    """Tried again later, or not at all once the allowance is spent."""
-    count = job.failures + 1
-    counted: dict[str, Any] = {"failures": F("failures") + 1}
-    if count + job.crashes >= job.max_attempts:
-        spent = {
-            "error_code": "max_attempts_exhausted",
-            "error_msg": f"max attempts exceeded: {outcome.reason}",
-        }
-        return _change(
-            states.FAIL, JobStatus.FAILED, counted | spent, _failed_run(outcome)
-        )
-    delay = outcome.delay_seconds
-    if delay is None:
-        delay = handlers.backoff_of(job.kind).delay(count)
-    later = {"due_at": Now() + timedelta(seconds=delay)}
-    values = counted | later | _error(outcome)
-    made = _change(
-        states.RETRY_LATER, JobStatus.SCHEDULED, values, _failed_run(outcome)
-    )
-    made.detail["delay_seconds"] = round(delay, 3)
-    return made
-
-
-def _error(outcome: Retry | Fail) -> dict[str, Any]:
-    return {"error_code": outcome.code, "error_msg": outcome.reason}
-
-
-def _failed_run(outcome: Retry | Fail) -> dict[str, Any]:
-    return {
-        "outcome": RunOutcome.FAILED,
-        "traceback": outcome.traceback,
-        "error_class": outcome.blame,
-        **_error(outcome),
-    }
-
-
-def _change(
-    transition: states.Transition,
-    target: JobStatus,
-    values: dict[str, Any],
-    run_ends: dict[str, Any],
-) -> Change:
-    told = {k: v for k, v in run_ends.items() if k in {"error_code", "error_msg"} and v}
-    return Change(
-        transition=transition,
-        target=target,
-        actor=WORKER,
-        reason=str(told.get("error_msg", "")),
-        values=values,
-        run=run_ends,
-        detail=told,
-    )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from dataclasses import replace
 from datetime import timedelta
 from typing import NoReturn
@@ -70,6 +71,7 @@ class Slot:
         self._control, self._session = control, session
         self._scope, self._holder = scope, holder
         self._stale = False  # a job waits that wants a fresh process
+        self._threads = set(threading.enumerate())  # before any job
 
     def work(self, max_jobs: int) -> None:
         """Serve one order after the other."""
@@ -94,7 +96,8 @@ class Slot:
             _flush()
             # What a run left running would write into the next one's log, and a bound
             # that stays would be the next one's.
-            spent = done >= max_jobs or linux.has_children() or bounds.lasting
+            left = linux.has_children() or self._has_threads()
+            spent = done >= max_jobs or left or bounds.lasting
             self._control.send(
                 ended=str(job.lease_id),
                 leaving=needs.isolated or spent,
@@ -120,6 +123,11 @@ class Slot:
             claimed_at=claimed_at,
             **bounds.told(),
         )
+
+    def _has_threads(self) -> bool:
+        """Tell whether a run has left a thread; the engine's own clocks are none."""
+        alive = set(threading.enumerate()) - self._threads
+        return any(thread.name != limiting.CLOCK for thread in alive)
 
     def _claim(self, *, used: bool) -> BuildJob | None:
         # What ran before may have left its traces: kinds that want a fresh process are

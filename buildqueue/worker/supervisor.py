@@ -15,20 +15,16 @@ import logging
 import selectors
 import sys
 import time
-from dataclasses import asdict
 from typing import Any
-from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError, connections
 
 from .. import conf
 from ..models import LogChunk
-from ..queue.outcomes import Cause
-from ..states import RunOutcome
-from . import hierarchies, locks, registration, telling
+from . import hierarchies, locks, registration
 from .asking import Asking
 from .channel import Channel, Message
-from .child import HANDED_BACK, NO_DATABASE, REVOKED, Child, SlotState
+from .child import HANDED_BACK, Child, SlotState
 from .crew import DUTIES, Crew
 from .errands import Errands
 from .heartbeat import Heartbeat
@@ -39,6 +35,7 @@ from .nursery import Nursery
 from .options import WorkerOptions, capabilities
 from .outages import Outages
 from .readiness import ReadyFile
+from .runs import Runs
 from .stopping import Stop
 
 logger = logging.getLogger("buildqueue.worker")
@@ -75,19 +72,7 @@ class Supervisor:
         connections.close_all()  # the checks' own may have been cut meanwhile
         locks.steady_here()
         self._worker = registration.register(self._options, able).pk
-        self._pump = LogPump(self._outages)
-        if self._options.show_output:
-            self._pump.subscribe(_print_chunk)
-        self._heartbeat = Heartbeat(self._inbox, self._outages)
-        self._listener = Listener(
-            self._inbox, self._worker, self._options, self._outages
-        )
-        self._threads = [*self._pump.threads, self._heartbeat, self._listener]
-        order = self._order(able)
-        self._crew = Crew(self._nursery, self._selector, self._pump, order)
-        self._crew.gone = self._gone
-        self._errands = Errands(lambda: self._crew.duties)
-        self._asking = Asking(lambda: self._crew.slots, self._options.max_jobs)
+        self._make_parts(able)
         connections.close_all()
         with self._stop.signals_caught(self._inbox.wakeup):
             self._selector.register(self._inbox, selectors.EVENT_READ)
@@ -100,6 +85,29 @@ class Supervisor:
             finally:
                 self._close()
         return self._stop.exit_code
+
+    def _make_parts(self, able: list[str]) -> None:
+        options, outages = self._options, self._outages
+        self._pump = LogPump(outages)
+        if options.show_output:
+            self._pump.subscribe(_print_chunk)
+        self._heartbeat = Heartbeat(self._inbox, outages)
+        self._listener = Listener(self._inbox, self._worker, options, outages)
+        self._threads = [*self._pump.threads, self._heartbeat, self._listener]
+        order = self._order(able)
+        self._crew = Crew(self._nursery, self._selector, self._pump, order)
+        self._errands = Errands(lambda: self._crew.duties)
+        self._asking = Asking(lambda: self._crew.slots, options.max_jobs)
+        self._runs = Runs(
+            crew=self._crew,
+            asking=self._asking,
+            errands=self._errands,
+            heartbeat=self._heartbeat,
+            pump=self._pump,
+            nursery=self._nursery,
+            stop=self._stop,
+        )
+        self._crew.gone = self._runs.gone
 
     def _order(self, able: list[str]) -> dict[str, Any]:
         now = conf.get()
@@ -154,30 +162,21 @@ class Supervisor:
             case "dead":
                 self._errands.ask(do="rescue_worker", worker=str(value))
             case "renewed":
-                lease, until = value
-                if child := self._runner_of(lease):
-                    child.watch.send(until=until)
+                self._runs.renewed(*value)
             case "lost":
-                if child := self._runner_of(value):
-                    child.end_tree(REVOKED, conf.get().revoke_grace_seconds)
-
-    def _runner_of(self, lease: UUID) -> Child | None:
-        held = (c for c in self._crew.slots if c.run and c.run.lease == lease)
-        return next(held, None)
+                self._runs.lost(value)
 
     def _read(self, child: Child, channel: Channel) -> None:
         if channel.fileno() < 0:
             return  # buried by an earlier message of the same round
-        for message in channel.receive():
-            if channel is child.watch:
-                self._crew.hear_guardian(child, message)
-            else:
-                self._hear_child(child, message)
+        if channel is child.watch:
+            child.hear(channel.receive, self._crew.hear_guardian)
+        else:
+            child.hear(channel.receive, self._hear_child)
         if channel.closed:
             self._crew.lost_sight(channel)
             if channel is child.watch:
-                for message in child.control.rest():
-                    self._hear_child(child, message)
+                child.hear(child.control.rest, self._hear_child)
                 self._crew.guardian_gone(child)
 
     def _hear_child(self, child: Child, message: Message) -> None:
@@ -190,16 +189,15 @@ class Supervisor:
             if child.role == "duties":
                 self._errands.ask_again(child)
             else:
-                self._asking.maybe = (
-                    True  # a fresh process takes what a used one may not
-                )
+                # A fresh process takes what a used one may not.
+                self._asking.maybe = True
         elif "served" in message:
             self._crew.well(child)
             self._served(message["served"], message["count"])
         elif "started" in message:
-            self._begin(child, message)
+            self._runs.begin(child, message)
         elif "ended" in message:
-            self._end(child, message)
+            self._runs.end(child, message)
         elif "idle" in message and child.state is not SlotState.ENDING:
             self._crew.well(child)
             child.state = SlotState.IDLE
@@ -231,65 +229,6 @@ class Supervisor:
         for number in range(1, self._options.slots + 1):
             if not self._stop.begun:
                 self._crew.start(number)
-
-    def _begin(self, child: Child, message: Message) -> None:
-        """A slot has claimed a job and waits for its "go"."""
-        run = self._crew.begin_run(child, message)
-        self._asking.maybe = True  # where one job was there may be another
-        self._pump.begin(child.incarnation, run.job, run.lease, run.attempt)
-        if child.state is SlotState.ENDING:
-            return  # its tree is being killed
-        child.state = SlotState.BUSY
-        go = not self._stop.begun
-        if go:
-            self._nursery.start_services(message["services"])
-            self._asking.started += 1
-            self._heartbeat.hold(run.lease, child.incarnation, run.claimed_at)
-            logger.info("%s %s started, attempt %s", run.kind, run.job, run.attempt)
-            child.go(until=run.claimed_at + conf.get().lease_seconds)
-        else:
-            child.control.send(go=False)
-
-    def _end(self, child: Child, message: Message) -> None:
-        """The slot has reported its run, whatever came of it."""
-        assert child.run is not None
-        self._pump.end(child.incarnation)
-        self._heartbeat.drop(child.run.lease)
-        told = (child.run.kind, child.run.job, message["how"])
-        logger.log(message["level"], "%s %s %s", *told)
-        child.end_run()
-        if child.state is SlotState.ENDING:
-            return
-        child.state = SlotState.IDLE
-        if message["leaving"]:
-            self._crew.let_go(child)
-        elif self._asking.allowed():
-            self._asking.ask(child)
-        else:
-            child.watch.send(until=None)
-
-    def _gone(self, child: Child, cause: Cause) -> None:
-        """A child's tree is gone: have what it held rescued, and replace it."""
-        if child.run is not None:
-            self._pump.say(child.incarnation, f"[{cause.message}]")
-            self._heartbeat.drop(child.run.lease)
-            told = (child.run.kind, child.run.job, telling.how_it_died(cause))
-            logger.warning("%s %s %s", *told)
-        orderly = cause.exit_code == 0 and child.run is None
-        if child.role == "slot" and child.started and not orderly:
-            unstarted = cause.exit_code == NO_DATABASE and child.run is None
-            back = unstarted or cause.outcome == RunOutcome.RELEASED
-            verb = "hand_back" if back else "rescue"
-            slot, locked = str(child.incarnation), child.locked
-            self._errands.ask(
-                do=verb,
-                slot=slot,
-                locked=locked,
-                cause=asdict(cause),
-                started=str(child.going) if child.going else None,
-            )
-        if child.role == "duties" or not self._stop.begun:
-            self._crew.replace(child, cause)
 
     # -- time ---------------------------------------------------------------------
 

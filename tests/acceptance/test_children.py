@@ -18,9 +18,8 @@ from buildqueue.states import FINAL, JobStatus
 from tests.factories import make_job
 from tests.host.jobs import Family
 from tests.host.models import Effect
-from tests.support.jobs import enqueue, wait_for, wait_running
+from tests.support.jobs import enqueue, kinds, wait_for, wait_running
 from tests.support.processes import Workers
-from tests.support.turns import kinds
 from tests.support.waiting import wait_until
 
 ANNA = Actor(label="anna", id="7")

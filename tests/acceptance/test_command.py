@@ -195,7 +195,7 @@ def test_what_the_duties_say_names_the_job_under_one_time_and_level(
     job = enqueue("kill", until_attempt=1)
     wait_for(job)
     cause = "its process was ended by SIGKILL"
-    assert line_of(worker, f"WARNING job {job.pk} rescued after attempt 1: {cause}")
+    assert line_of(worker, f"WARNING job {job.pk} runs again after attempt 1: {cause}")
 
 
 def test_ctrl_c_ends_the_following_of_a_log_quietly(committed: None) -> None:

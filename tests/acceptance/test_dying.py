@@ -10,7 +10,7 @@ from django.db import connection
 
 from buildqueue.models import BuildJob
 from buildqueue.states import JobStatus, RunOutcome
-from tests.support.jobs import enqueue, runs, text, wait_for
+from tests.support.jobs import enqueue, fresh, runs, text, wait_for
 from tests.support.processes import Workers
 
 CRASHES = {
@@ -24,7 +24,15 @@ CRASHES = {
     "memory": ("failed", "out_of_memory", None, None),
     "system_exit": ("failed", "exited", None, None),
     "no_outcome": ("failed", "no_outcome", None, None),
+    # Nobody has taken the job: it must not stay as it is while its slot goes on.
+    "lost_lease": ("failed", "exception", None, None),
+    "cancelled": ("failed", "exception", None, None),
+    "keyboard": ("failed", "exception", None, None),
+    "generator_exit": ("failed", "exception", None, None),
+    "mute": ("failed", "exception", None, None),
+    "tampered": ("failed", "outcome_refused", None, None),
 }
+FINAL = {"no_outcome", "tampered"}  # not tried again
 
 
 def test_each_way_to_die_is_told_and_the_next_job_goes_on(workers: Workers) -> None:
@@ -38,11 +46,35 @@ def test_each_way_to_die_is_told_and_the_next_job_goes_on(workers: Workers) -> N
         told = (first.outcome, first.error_code, first.exit_code, first.exit_signal)
         assert told == expected, behavior
         assert done.status == JobStatus.DONE
-        if behavior != "no_outcome":
+        if behavior not in FINAL:
             assert ended.status == JobStatus.DONE, behavior
             assert [run.outcome for run in runs(job)][1:] == [RunOutcome.SUCCEEDED]
     assert worker.popen.poll() is None
     assert worker.row.pid == worker.pid
+
+
+def test_a_slot_that_talks_nonsense_is_ended_and_the_worker_goes_on(
+    workers: Workers,
+) -> None:
+    worker = workers.start("--slots", "1")
+    job = enqueue("garble", until_attempt=1)
+    after = enqueue("ok")
+    assert wait_for(after).status == wait_for(job).status == JobStatus.DONE
+    first, second = runs(job)
+    assert (first.outcome, first.error_code) == (RunOutcome.CRASHED, "garbled")
+    assert second.outcome == RunOutcome.SUCCEEDED
+    assert fresh(job).crashes == 1
+    assert worker.popen.poll() is None
+
+
+def test_a_stored_limit_that_no_clock_can_keep_ends_no_worker(
+    workers: Workers,
+) -> None:
+    job = enqueue("ok")
+    BuildJob.objects.filter(pk=job.pk).update(limits={"time_seconds": 10**400})
+    worker = workers.start("--slots", "1")
+    assert wait_for(job).status == JobStatus.DONE
+    assert worker.popen.poll() is None
 
 
 def test_a_job_killed_from_outside_in_the_middle_of_c_code_runs_again(

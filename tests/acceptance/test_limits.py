@@ -11,12 +11,13 @@ import psutil
 import pytest
 from django.db import connection
 
-from buildqueue.models import BuildJob, JobRun
+from buildqueue.models import BuildJob, JobEvent, JobRun
 from buildqueue.queue import verbs
 from buildqueue.queue.limits import Limits
 from buildqueue.queue.outcomes import Actor
 from buildqueue.states import JobStatus, RunOutcome
 from tests.host.jobs import Behavior
+from tests.host.models import Effect
 from tests.support.jobs import enqueue, runs, wait_for, wait_running
 from tests.support.processes import RunningWorker, Workers
 from tests.support.waiting import wait_until
@@ -168,6 +169,23 @@ def test_a_handler_that_heeds_its_soft_limit_ends_done(workers: Workers) -> None
     assert (job.attempt, job.failures, job.crashes) == (1, 0, 0)
 
 
+def test_a_step_that_takes_too_long_is_cut_short_and_has_not_happened(
+    workers: Workers,
+) -> None:
+    workers.start()
+
+    job = enqueue("slow_step", until_attempt=1, label="after")
+
+    assert wait_for(job).status == JobStatus.DONE
+    first, second = runs(job)
+    assert (first.outcome, first.error_code) == ("failed", "step_timed_out")
+    assert "step 'slow' has taken longer than its 0.5 s" in (first.error_msg or "")
+    assert second.outcome == "succeeded"
+    assert set(Effect.objects.values_list("label", flat=True)) == {"after"}
+    kinds = JobEvent.objects.filter(job_id=job.pk).values_list("kind", flat=True)
+    assert "step_failed" in kinds
+
+
 def test_a_query_that_a_soft_limit_cuts_short_does_not_go_on(
     workers: Workers,
 ) -> None:
@@ -240,7 +258,7 @@ def test_the_next_job_of_a_slot_has_no_limit_left_over(
     workers.start("--slots", "1")
     before = wait_for(enqueue("bounds"))
     limited = [
-        Limits(file_bytes=MIB, soft_time_seconds=60, time_seconds=60),
+        Limits(file_bytes=MIB, soft_time_seconds=60, time_seconds=90),
         Limits(memory_bytes=512 * MIB, processes=100, cpu_seconds=60),
     ]
     for limits in limited:

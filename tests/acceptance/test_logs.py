@@ -6,7 +6,7 @@ from pathlib import Path
 
 from buildqueue.models import LogChunk
 from buildqueue.states import JobStatus
-from tests.support.jobs import enqueue, text, wait_for
+from tests.support.jobs import enqueue, runs, text, wait_for
 from tests.support.processes import Workers
 from tests.support.waiting import wait_until
 
@@ -80,6 +80,15 @@ def test_a_line_without_an_end_is_seen_while_the_job_runs(
     told.touch()
     wait_for(job)
     assert text(job) == "is it alive?"
+
+
+def test_a_thread_that_a_job_leaves_writes_into_no_other_log(workers: Workers) -> None:
+    workers.start("--slots", "1")
+    job, after = enqueue("leave_thread"), enqueue("print")
+    wait_for(job)
+    wait_for(after)
+    assert runs(after)[0].slot != runs(job)[0].slot
+    wait_until(lambda: text(after) == lines(1) + "err\n", message=lambda: text(after))
 
 
 def test_what_a_job_leaves_running_is_ended_with_its_slot(workers: Workers) -> None:

@@ -97,10 +97,6 @@ class Fleet:
         """Return those that can be hit."""
         return [member for member in self.members if member.usable]
 
-    def of_worker(self, worker: uuid.UUID) -> Member | None:
-        """Return the one of a worker's row."""
-        return next((m for m in self.usable() if m.worker == worker), None)
-
     def keep(self) -> None:
         """Learn who is ready, and replace who has ended."""
         for place, member in enumerate(self.members):

@@ -1,4 +1,4 @@
-"""Does the code of the pages on steps, actions and questions do what they say?"""
+"""Does the code of the pages on steps, actions, questions and children do what they say?"""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
-from buildqueue.exceptions import InvalidTransition, Refused
+from buildqueue.exceptions import InvalidTransition, PermanentError, Refused
 from buildqueue.models import BuildJob, Checkpoint, JobAction
-from buildqueue.queue import enqueueing, handlers, verbs
+from buildqueue.queue import actions, enqueueing, handlers, verbs
 from buildqueue.queue.outcomes import Actor
 from buildqueue.states import JobStatus
 from buildqueue.worker import locks, runner
 from tests.host.models import Effect
-from tests.support.attempts import claimed, fresh
+from tests.support.attempts import claimed
+from tests.support.jobs import fresh
+from tests.support.turns import turn
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"```python\n# (\S+)( \(continued\))?\n(.+?)```", re.S)
 IBAN = "DE02120300000000202051"
+ANNA = Actor(label="anna")
 
 
 class Outside:
@@ -46,7 +50,16 @@ class Outside:
     def pay(self, iban: str, cents: int) -> dict[str, str]:
         """Pay."""
         self.asked.append((iban, cents))
-        return {"paid": iban}
+        if self.error:
+            raise self.error
+        return {"id": "payment-1"}
+
+    def measure(self, name: str) -> int:
+        """Measure how warm it is."""
+        self.asked.append(name)
+        if self.error and name == "Oslo":
+            raise self.error
+        return len(name)
 
 
 @pytest.fixture
@@ -65,6 +78,8 @@ def outside(monkeypatch: pytest.MonkeyPatch, committed: None) -> Outside:
         "shop.outside": {"fetch_invoice": made.fetch_invoice, "mail": made.mail},
         "travel": {},
         "travel.outside": {"pay": made.pay},
+        "weather": {},
+        "weather.outside": {"measure": made.measure},
     }.items():
         module = types.ModuleType(name)
         module.__dict__.update(found)
@@ -159,7 +174,7 @@ def test_a_payment_is_made_when_a_person_approves_it(outside: Outside) -> None:
     page["approve"](action, "anna")
 
     done = _run(job)
-    assert (done.status, done.result) == ("done", {"paid": IBAN})
+    assert (done.status, done.result) == ("done", {"payment": "payment-1"})
     assert outside.asked == [(IBAN, 4050)]
 
 
@@ -180,3 +195,99 @@ def test_a_payment_that_is_denied_fails_the_job_and_a_retry_asks_anew(
     page["approve"](JobAction.objects.get(), "anna")
     assert _run(job).status == JobStatus.DONE
     assert outside.asked == [(IBAN, 4050)]
+
+
+def test_a_payment_that_certainly_was_not_made_is_tried_again_as_approved(
+    outside: Outside,
+) -> None:
+    page = _execute("how-to/ask-a-person.md")
+    job = enqueueing.enqueue(page["Payment"](iban=IBAN, cents=4050))
+    _run(job)
+    page["approve"](JobAction.objects.get(), "anna")
+    outside.error = ConnectionRefusedError("refused")
+
+    assert _run(job).status == JobStatus.SCHEDULED
+    outside.error = None
+    verbs.change_due(job.pk, due_at=timezone.now(), actor=ANNA)
+    assert _run(job).status == JobStatus.DONE
+    assert outside.asked == [(IBAN, 4050)] * 2
+
+
+def test_a_payment_that_a_person_has_settled_is_not_made_again(
+    outside: Outside,
+) -> None:
+    page = _execute("how-to/ask-a-person.md")
+    job = enqueueing.enqueue(page["Payment"](iban=IBAN, cents=4050))
+    _run(job)
+    page["approve"](JobAction.objects.get(), "anna")
+    outside.error = TimeoutError("no answer")
+
+    assert _run(job).error_code == "outcome_unknown"
+    action = JobAction.objects.get()
+    actions.settle(action.pk, happened=True, actor=ANNA, reason="on the statement")
+    verbs.retry(job.pk, actor=ANNA)
+    done = _run(job)
+
+    assert (done.status, done.result) == (JobStatus.DONE, {"payment": None})
+    assert len(outside.asked) == 1
+
+
+# -- children ----------------------------------------------------------------------------
+
+
+def _run_next() -> BuildJob:
+    job = turn()
+    assert job is not None
+    return job
+
+
+def test_a_report_collects_what_its_children_have_found(outside: Outside) -> None:
+    page = _execute("how-to/have-children.md")
+    report = enqueueing.enqueue(page["Report"](cities=["Rome", "Oslo"]))
+    outside.error = PermanentError("the thermometer is broken")
+
+    assert _run(report).status == JobStatus.WAITING_CHILDREN
+    assert [_run_next().status for _ in range(2)] == ["done", "failed"]
+    done = _run(report)
+
+    assert (done.status, done.result) == ("done", {"Rome": 4})
+    assert BuildJob.objects.filter(parent=report).count() == 2
+
+
+def test_a_child_is_retried_with_its_parent_and_not_without_it(
+    outside: Outside,
+) -> None:
+    page = _execute("how-to/have-children.md")
+    report = enqueueing.enqueue(page["Report"](cities=["Rome", "Oslo"]))
+    _run(report)
+    rome = _run_next()
+    verbs.cancel(report.pk, actor=ANNA)
+    oslo = BuildJob.objects.filter(parent=report).latest("seq")
+
+    assert (rome.status, oslo.status) == ("done", "cancelled")
+    with pytest.raises(Refused) as refused:
+        verbs.retry(oslo.pk, actor=ANNA)
+    assert refused.value.code == "parent_ended"
+
+    verbs.retry(report.pk, actor=ANNA)
+    again = _run_next()
+    assert (again.pk, again.status) == (oslo.pk, "done")
+    assert _run(report).result == {"Rome": 4, "Oslo": 4}
+    assert outside.asked == ["Rome", "Oslo"]
+
+
+def test_a_child_of_a_parent_that_waits_is_retried_and_waited_for(
+    outside: Outside,
+) -> None:
+    page = _execute("how-to/have-children.md")
+    report = enqueueing.enqueue(page["Report"](cities=["Oslo", "Rome"]))
+    _run(report)
+    outside.error = PermanentError("the thermometer is broken")
+    oslo = _run_next()
+    outside.error = None
+
+    verbs.retry(oslo.pk, actor=ANNA)
+    ended = [_run_next().status for _ in range(2)]
+
+    assert (oslo.status, ended) == ("failed", ["done", "done"])
+    assert _run(report).result == {"Oslo": 4, "Rome": 4}

@@ -27,7 +27,7 @@ from buildqueue.queue.outcomes import (
     WaitForChildren,
 )
 
-from . import stepped, taking  # noqa: F401 (the kinds of `stepped` are registered)
+from . import odd, stepped, taking  # noqa: F401 (the kinds of `stepped` are registered)
 from .models import Effect
 
 Behavior = Literal[
@@ -66,8 +66,17 @@ Behavior = Literal[
     "pipeline",
     "soft_aware",
     "soft_deaf",
+    "slow_step",
     "query",
     "bounds",
+    "lost_lease",
+    "cancelled",
+    "keyboard",
+    "generator_exit",
+    "mute",
+    "tampered",
+    "leave_thread",
+    "garble",
 ]
 
 
@@ -93,6 +102,10 @@ def _behave(ctx: Context, payload: Probe) -> Outcome | None:
             return Fail(reason="told to fail", code="told_to")
         case "retry":
             return Retry(reason="told to retry", code="told_to", delay_seconds=0)
+        case "slow_step":
+            with ctx.step("slow", seconds=0.5):
+                Effect.objects.create(label="never committed")
+                time.sleep(payload.seconds)
         case "bounds":
             return Done(result=taking.bounds())
         case "soft_aware":
@@ -113,6 +126,12 @@ def _behave(ctx: Context, payload: Probe) -> Outcome | None:
             return "text"  # type: ignore[return-value]
         case "leave_children":
             _leave_child(payload)
+        case "leave_thread":
+            odd.leave_thread()
+        case "garble":
+            odd.garble()
+        case "tampered":
+            return odd.tampered()
         case "leave_transaction":
             transaction.atomic().__enter__()
             Effect.objects.create(label="never committed")
@@ -123,6 +142,7 @@ def _behave(ctx: Context, payload: Probe) -> Outcome | None:
             _print(payload)
             _take(payload)
             _hang(payload)
+            odd.end_oddly(ctx, payload.behavior)
             _die(payload)
     return None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -246,8 +245,3 @@ def _assert_action_followed_the_flow(action: JobAction, all_: Everything) -> Non
     assert performed <= 1
     if action.status == _A.EXECUTING:
         assert all_.jobs[action.job_id].lease_id == action.lease_id
-
-
-def told(value: Any) -> str:
-    """Return a value in a few words, for the notes of an example."""
-    return str(value)[:8]

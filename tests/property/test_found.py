@@ -9,10 +9,17 @@ from buildqueue.models import BuildJob
 from buildqueue.queue import actions, claiming, enqueueing, transitions
 from buildqueue.queue.claiming import Scope
 from buildqueue.queue.context import Context
-from buildqueue.queue.outcomes import Done, Outcome, Retry, Snooze, WaitForApproval
-from buildqueue.worker import runner
+from buildqueue.queue.outcomes import (
+    Cancel,
+    Done,
+    Outcome,
+    Retry,
+    Snooze,
+    WaitForApproval,
+)
+from buildqueue.worker import judging
 from tests.host.jobs import Probe
-from tests.integration.queue.conftest import holder
+from tests.support.turns import holder
 
 pytestmark = pytest.mark.django_db
 
@@ -28,16 +35,22 @@ def _with_an_effect_under_way() -> tuple[BuildJob, Context]:
 
 
 def _report(job: BuildJob, outcome: Outcome) -> BuildJob:
-    change = runner.change_of(job, outcome)
+    change = judging.change_of(job, outcome)
     return transitions.apply(job.pk, change, fence=job.lease_id)
 
 
 @pytest.mark.parametrize(
     "outcome",
-    [Retry(reason="so"), Snooze(delay_seconds=0), WaitForApproval()],
+    [
+        Done(result={"n": 1}),
+        Cancel(reason="so"),
+        Retry(reason="so"),
+        Snooze(delay_seconds=0),
+        WaitForApproval(),
+    ],
     ids=lambda outcome: type(outcome).__name__,
 )
-def test_a_job_does_not_go_on_whose_run_left_an_effect_under_way(
+def test_a_job_neither_goes_on_nor_ends_well_whose_run_left_an_effect_under_way(
     outcome: Outcome,
 ) -> None:
     job, _ = _with_an_effect_under_way()
@@ -45,14 +58,7 @@ def test_a_job_does_not_go_on_whose_run_left_an_effect_under_way(
     ended = _report(job, outcome)
 
     assert (ended.status, ended.error_code) == ("failed", "outcome_unknown")
+    assert ended.result is None
+    assert job.runs.get().outcome == "failed"
     assert job.actions.get().status == "outcome_unknown"
     assert job.events.filter(kind=states.OUTCOME_UNKNOWN.name).count() == 1
-
-
-def test_a_job_that_is_done_says_of_an_effect_under_way_that_nobody_knows() -> None:
-    job, _ = _with_an_effect_under_way()
-
-    ended = _report(job, Done())
-
-    assert ended.status == "done"
-    assert job.actions.get().status == "outcome_unknown"

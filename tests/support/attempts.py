@@ -10,19 +10,19 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any, TypeVar
 
 from django.db import connection, connections
 
-from buildqueue.models import BuildJob, JobEvent
-from buildqueue.queue import claiming, recovery, verbs
+from buildqueue.models import BuildJob
+from buildqueue.queue import recovery, verbs
 from buildqueue.queue.context import Context
 from buildqueue.queue.outcomes import Actor
-from buildqueue.queue.transitions import Holder
 from buildqueue.states import JobStatus
 from buildqueue.worker import locks
 from tests.factories import make_job
+
+from .turns import claim
 
 T = TypeVar("T")
 PATIENCE = 60.0  # more than anything takes; what waits for a lock for so long is stuck
@@ -42,10 +42,8 @@ def run_of(job: BuildJob | None = None) -> Iterator[Context]:
 
 def claimed(job: BuildJob) -> BuildJob:
     """Claim a pending job, as a slot does, and return it with its new lease."""
-    holder = Holder(
-        worker=uuid.uuid4(), slot=uuid.uuid4(), pid=4711, lease=timedelta(minutes=1)
-    )
-    [found] = claiming.claim(claiming.Scope(), holder)
+    found = claim()
+    assert found is not None
     assert found.pk == job.pk
     return found
 
@@ -81,14 +79,3 @@ def elsewhere(act: Callable[..., T], *args: Any, **named: Any) -> T:
 
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(run).result()
-
-
-def told(job: BuildJob) -> list[tuple[str, str]]:
-    """Return the timeline of a job: kinds and titles, in order."""
-    events = JobEvent.objects.filter(job_id=job.pk).order_by("id")
-    return list(events.values_list("kind", "title"))
-
-
-def fresh(job: BuildJob) -> BuildJob:
-    """Return the job as it is stored now."""
-    return BuildJob.objects.get(pk=job.pk)

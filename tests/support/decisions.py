@@ -49,7 +49,7 @@ def make_action(
     values.setdefault("title", "Mail to Anna")
     values.setdefault("expires_at", timezone.now() + timedelta(days=1))
     if status == ActionStatus.EXECUTING:
-        values.setdefault("lease_id", uuid.uuid4())
+        values.setdefault("lease_id", job.lease_id or uuid.uuid4())
         values.setdefault("started_at", timezone.now())
     action = JobAction.objects.create(
         job=job,

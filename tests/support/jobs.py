@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from buildqueue.models import BuildJob, JobRun, LogChunk
+from buildqueue.models import BuildJob, JobEvent, JobRun, LogChunk
 from buildqueue.queue import enqueueing
 from buildqueue.states import FINAL, JobStatus
 from tests.host.jobs import Behavior, Probe
@@ -40,6 +40,22 @@ def wait_running(job: BuildJob) -> JobRun:
     """Wait until a job runs and its handler has begun to print or work."""
     wait_for(job, JobStatus.IN_PROGRESS)
     return runs(job)[-1]
+
+
+def fresh(job: BuildJob) -> BuildJob:
+    """Return the job as it is stored now."""
+    return BuildJob.objects.get(pk=job.pk)
+
+
+def story(job: BuildJob) -> list[tuple[str, str]]:
+    """Return the kinds and titles of the job's events, in order."""
+    events = JobEvent.objects.filter(job_id=job.pk).order_by("pk")
+    return list(events.values_list("kind", "title"))
+
+
+def kinds(job: BuildJob) -> list[str]:
+    """Return the kinds of the job's events, in order."""
+    return [kind for kind, _ in story(job)]
 
 
 def runs(job: BuildJob) -> list[JobRun]:

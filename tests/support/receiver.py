@@ -1,7 +1,8 @@
 """How does a test receive webhooks? By a real server on loopback, which keeps them all.
 
 Its answer depends on the path: `/ok` takes, `/busy` answers 503, `/elsewhere` redirects,
-`/long` refuses at great length, `/trickle` refuses byte by byte, `/silent` never answers
+`/long` refuses at great length, `/trickle` refuses byte by byte, `/drip` takes so and
+never comes to the end of its headers, `/silent` never answers
 until the test ends, `/twice` takes only what it has seen before.
 """
 
@@ -74,6 +75,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/trickle":
             self._trickle()
             return
+        if self.path == "/drip":
+            self._drip()
+            return
         if self.path == "/elsewhere":
             self.send_response(302)
             self.send_header("Location", self.receiver.address("/ok"))
@@ -93,6 +97,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b".")
             if self.receiver.closing.wait(0.1):
                 return
+
+    def _drip(self) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+        while not self.receiver.closing.wait(0.05):
+            self.wfile.write(b"a")
 
     def log_message(self, *args: Any) -> None:
         """Print nothing: the test tells what it saw."""

@@ -1,12 +1,14 @@
 """`manage.py buildqueue`: look into the queue and act on a job, from a shell.
 
 Exit codes: 0 done, 1 refused, not found, not confirmed or no database fit for it (of
-several jobs: one was refused), 2 wrong usage, 130 ended by Ctrl-C.
+several jobs: one was refused), 2 wrong usage, 130 ended by Ctrl-C, 141 when nobody
+reads on.
 """
 
 from __future__ import annotations
 
 import getpass
+import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable
@@ -19,7 +21,15 @@ from ...exceptions import InvalidTransition, Refused
 from ...queue import logs
 from ...queue.outcomes import Actor
 from ...worker import preflight
-from .. import acting, arguments, deciding, jobs_text, work_text
+from .. import (
+    acting,
+    arguments,
+    deciding,
+    jobs_text,
+    logs_text,
+    notices_text,
+    work_text,
+)
 from ..finding import NotFound, find_action, find_job
 
 EXPECTED = (
@@ -31,7 +41,8 @@ EXPECTED = (
     deciding.NotConfirmed,
 )
 WRONG_USAGE = 2
-INTERRUPTED = 130  # 128 and the number of SIGINT, as shells have it
+# 128 and the number of SIGINT or SIGPIPE, as shells have it.
+INTERRUPTED, UNREAD = 130, 141
 
 
 class Command(BaseCommand):
@@ -55,9 +66,12 @@ class Command(BaseCommand):
         except deciding.MustBeTold as error:
             raise CommandError(str(error), returncode=WRONG_USAGE) from None
         except EXPECTED as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(acting.way_out(error)) from None
         except (OperationalError, InterfaceError) as error:
             raise CommandError(f"the database went away: {error}") from None
+        except BrokenPipeError:  # such as of `| head`: it has all that it wanted
+            _forget_output()
+            sys.exit(UNREAD)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
 
@@ -69,6 +83,8 @@ class Command(BaseCommand):
             case "actions":
                 job = find_job(options["job"]) if options["job"] else None
                 return work_text.listing(job, options)
+            case "notices":
+                return notices_text.notices(options, actor)
             case "retry":
                 return acting.retry(options["jobs"], actor, options["reason"])
             case "approve" | "deny" | "settle":
@@ -80,5 +96,12 @@ class Command(BaseCommand):
             case "show":
                 return jobs_text.details(job, options["json"])
             case "logs":
-                return jobs_text.log_lines(job, options["since"], options["follow"])
+                return logs_text.lines(job, options["since"], options["follow"])
         return acting.act(do, job, actor, options)
+
+
+def _forget_output() -> None:
+    """Have what is still buffered go nowhere: flushed at the end it would fail again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -27,17 +27,18 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ...exceptions import LostLeaseError
 from ...models import BuildJob
 from ...states import EventKind
-from .. import database, leases, logs
+from .. import database, leases, storing
 from .effects import Effects
 from .memory import Memory
 from .offspring import Offspring
+from .parts import Alarm
 from .steps import Steps
 
 __all__ = ["Context"]
 
 LOOK_SECONDS = 1.0  # between two looks at the lease
 
-STEP_EVENT = """
+EVENT = """
 INSERT INTO buildqueue_jobevent (job_id, run, attempt, kind, title, detail, actor)
 SELECT id, lease_id, attempt, %s, %s, %s::jsonb, 'worker'
 FROM buildqueue_buildjob
@@ -54,7 +55,11 @@ class Context(Steps, Memory, Effects, Offspring):
     # A connection of the engine's own, so that what is told is seen at once, also from
     # inside a transaction of the handler. None: the usual one.
     session: BaseDatabaseWrapper | None = None
+    # How a step is cut short in the middle. None: it is refused at its end.
+    alarm: Alarm | None = None
     # Threads of the handler's have connections, and transactions, of their own.
+    # How many transactions were open when it began: none, but in a test.
+    blocks: int = field(default_factory=database.open_blocks, init=False)
     _thread: int = field(default_factory=threading.get_ident, init=False)
     _held: bool = field(default=True, init=False)
     _looked: float = field(default=0.0, init=False)
@@ -70,7 +75,10 @@ class Context(Steps, Memory, Effects, Offspring):
         sys.stdout.flush()
 
     def note(self, title: str, **detail: Any) -> None:
-        """Write a fact of the handler's own into the timeline."""
+        """Write a fact of the handler's own into the timeline.
+
+        What is no JSON in it is told as text; NotStorable when it is too deep or large.
+        """
         self.tell(EventKind.NOTE, title, detail)
 
     # -- the lease ----------------------------------------------------------------
@@ -123,9 +131,9 @@ class Context(Steps, Memory, Effects, Offspring):
         self, kind: EventKind, title: str, detail: dict[str, Any] | None = None
     ) -> None:
         """Write an event of the timeline into whatever transaction is open."""
-        told = json.dumps(logs.storable_json(detail or {}), default=str)
-        values = [kind.value, logs.storable(title)[:200], told]
+        told = json.dumps(storing.document(detail or {}, otherwise=str))
+        values = [kind.value, storing.text(title, "title")[:200], told]
         with database.connection().cursor() as cursor:
-            cursor.execute(STEP_EVENT, [*values, self.job.pk, self.lease_id])
+            cursor.execute(EVENT, [*values, self.job.pk, self.lease_id])
             if cursor.rowcount != 1:
                 raise LostLeaseError(self.job.pk, self.lease_id)

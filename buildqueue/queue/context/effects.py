@@ -12,7 +12,6 @@ again until a person has looked.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,7 +30,7 @@ from ...exceptions import (
 )
 from ...models import JobAction
 from ...states import ActionStatus
-from .. import actions, database
+from .. import actions, database, storing
 from .fencing import fenced, fenced_job_first, in_transaction
 from .parts import Run
 
@@ -66,10 +65,12 @@ class Effects:
             return actions.propose(
                 self.job,
                 key,
-                dict(content),
+                storing.mapping(content, "content"),
                 title=title or key,
                 review=review,
-                expires_in=expires_in or timedelta(seconds=seconds),
+                expires_in=timedelta(seconds=seconds)
+                if expires_in is None
+                else expires_in,
                 lease=self.lease_id,
             )
 
@@ -95,8 +96,7 @@ class Effects:
         with _own_move(self):
             action = actions.begin(action, self.lease_id)
         try:
-            receipt = dict(function(action) or {})
-            json.dumps(receipt, allow_nan=False)
+            receipt = storing.mapping(function(action) or {}, "a receipt")
         except (NotDone, Rejected) as error:
             _end(self, action, ActionStatus.FAILED, error=str(error))
             raise
@@ -114,7 +114,7 @@ class Effects:
 
 @contextmanager
 def _own_move(run: Run) -> Iterator[None]:
-    """Move an action; whoever took the lease has said what became of it already."""
+    """Let a run move its action; who took the lease has said what became of it."""
     try:
         with fenced_job_first(run):
             yield

@@ -22,7 +22,11 @@ FENCES = ", ".join(
     f"buildqueue_{table}_fence" for table in ("checkpoint", "jobprogress", "jobaction")
 )
 
-HOLD = "SELECT 1 FROM buildqueue_buildjob WHERE id = %s AND lease_id = %s FOR SHARE"
+# As strong as any lock that is taken on the job behind it: two threads of a run that both
+# held a share lock, and then wanted more, would wait for each other.
+HOLD = """
+SELECT 1 FROM buildqueue_buildjob WHERE id = %s AND lease_id = %s FOR NO KEY UPDATE
+"""
 
 
 @contextmanager
@@ -63,11 +67,8 @@ def fenced_job_first(run: Run) -> Iterator[None]:
 
 
 def in_transaction(run: Run) -> bool:
-    """Tell whether the run has a transaction open.
-
-    Without a session of the engine's own this is a test inside one, which does not count.
-    """
-    return run.session is not None and database.connection().in_atomic_block
+    """Tell whether the run has opened a transaction, beside one it found, as in a test."""
+    return database.open_blocks() > run.blocks
 
 
 def _check_fences() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+from ...exceptions import NotStorable
 from ...models import JobProgress
 from ...models.expressions import ClockTimestamp
 from ...states import EventKind
-from .. import database, documents, logs, records
+from .. import database, documents, records, storing
 from .fencing import fenced
 from .parts import Run
 
@@ -23,6 +24,9 @@ WHERE row.job_id = free.job_id
   AND EXISTS (SELECT 1 FROM buildqueue_buildjob
               WHERE id = %s AND lease_id = %s AND lease_until > clock_timestamp())
 """
+
+MOST: Final = 2**63 - 1  # as the columns have it
+LONGEST_MESSAGE: Final = 500
 
 
 class Memory:
@@ -51,27 +55,30 @@ class Memory:
 
         State is merged, objects key by key; the others are replaced. Inside a step it
         commits with the step, otherwise at once. LostLeaseError: nothing was stored.
+        NotStorable neither: it is no JSON, or too deep, or too large.
         """
         self.check_lease()
         with self.outside():
             records.ensure(self.job.pk, lease=self.lease_id)
         with fenced(self):
             row = records.locked(self.job.pk)
-            if state is not None:
-                row.state = documents.merged(row.state, logs.storable_json(dict(state)))
-            given = {"evidence": evidence, "plan": plan, "artifacts": artifacts}
-            changed = {
-                name: value for name, value in given.items() if value is not None
+            lists = {"evidence": evidence, "plan": plan, "artifacts": artifacts}
+            given: dict[str, Any] = {
+                name: storing.sequence(value, name)
+                for name, value in lists.items()
+                if value is not None
             }
-            for name, value in changed.items():
-                setattr(row, name, logs.storable_json(list(value)))
+            if state is not None:
+                whole = documents.merged(row.state, storing.mapping(state, "state"))
+                given["state"] = storing.mapping(whole, "state")
+            for name, value in given.items():
+                setattr(row, name, value)
             row.lease_id, row.updated_at = self.lease_id, ClockTimestamp()
             row.save(
                 using=database.alias(),
-                update_fields=["state", *given, "lease_id", "updated_at"],
+                update_fields=[*given, "lease_id", "updated_at"],
             )
-            names = sorted([*changed, *(["state"] if state is not None else [])])
-            self.record(EventKind.CHECKPOINT, ", ".join(names))
+            self.record(EventKind.CHECKPOINT, ", ".join(sorted(given)))
             row.refresh_from_db(using=database.alias())
         return row
 
@@ -82,12 +89,24 @@ class Memory:
 
         While another transaction holds the row it is left out: the next one counts.
         """
+        shown = [
+            _count(done, "done"),
+            None if total is None else _count(total, "total"),
+        ]
+        said = storing.text(message, "message")[:LONGEST_MESSAGE]
         with self.outside():
             records.ensure(self.job.pk, lease=self.lease_id)
-            shown = [done, total, logs.storable(message)[:500]]
             with database.connection().cursor() as cursor:
                 own = [self.job.pk, self.job.pk, self.lease_id]
-                cursor.execute(PROGRESS, [*shown, *own])
+                cursor.execute(PROGRESS, [*shown, said, *own])
                 shown_now = cursor.rowcount == 1
         if not shown_now:
             self.check_lease()
+
+
+def _count(number: object, name: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise NotStorable(f"{name} must be a whole number, not {storing.shown(number)}")
+    if not 0 <= number <= MOST:
+        raise NotStorable(f"{name} must be from 0 on, not {storing.shown(number)}")
+    return number

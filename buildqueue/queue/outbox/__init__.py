@@ -2,9 +2,11 @@
 
     keys       what makes two notices the same one (pure)
     bodies     what a notice says (pure)
+    wording    the commands that a person may type, as mails and terminals tell them (pure)
     telling    writes notices, in the transaction of what they tell
     signing    the headers that prove where a webhook comes from (pure)
     webhooks   one POST, bounded
+    deadlines  for the whole of an exchange, however slow each part of it
     mails      one e-mail
     sending    takes due notices one at a time and sends them; a duty's call
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ...models import BuildJob, JobAction
+from .. import questions
 
 LONGEST_TEXT: Final = 2_000
 
@@ -52,11 +53,13 @@ def of_question(asked: Mapping[str, Any]) -> dict[str, Any]:
             "fields": [
                 {
                     "name": name,
-                    "type": field["type"],
-                    "label": field["label"],
-                    "required": field["required"],
+                    "type": field.type,
+                    "label": field.label,
+                    "help": field.help,
+                    "required": field.required,
+                    "choices": list(field.choices),
                 }
-                for name, field in asked["fields"].items()
+                for name, field in questions.fields_of(asked).items()
             ],
         }
     }

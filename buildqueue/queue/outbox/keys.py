@@ -10,22 +10,23 @@ from typing import Any
 
 from ...destinations import NoticeEvent
 from ...models import BuildJob, JobAction
-from ...states import JobStatus
 
 
 def of_end(job: BuildJob) -> str:
-    """Return the key of a job's end: done once, failed and cancelled once an attempt.
+    """Return the key of a job's end: each once an attempt.
 
-    Cancelled twice without a run between, it has not changed for who was told.
+    Cancelled twice without a run between, it has not changed for who was told. Done is
+    told again when its result was missing, and an attempt after that is done.
     """
-    if job.status == JobStatus.DONE:
-        return f"{NoticeEvent.JOB_DONE}:{job.pk}"
     return f"job.{job.status}:{job.pk}:{job.attempt}"
 
 
 def of_question(job: BuildJob, asked: Mapping[str, Any]) -> str:
-    """Return the key of a question: one that is worded otherwise is another one."""
-    return f"{NoticeEvent.INPUT_ASKED}:{job.pk}:{asked['key']}"
+    """Return the key of a question: worded otherwise, or asked by another attempt.
+
+    The answer to the last one did not do, whatever the words: who was told must know.
+    """
+    return f"{NoticeEvent.INPUT_ASKED}:{job.pk}:{job.attempt}:{asked['key']}"
 
 
 def of_action(job: BuildJob, action: JobAction, event: str) -> str:

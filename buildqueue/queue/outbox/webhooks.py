@@ -12,8 +12,12 @@ from collections.abc import Mapping
 from http.client import HTTPException
 from typing import IO, Any, Final
 
-TIMEOUT_SECONDS: Final = 10.0
+from .deadlines import Deadline, HttpsWithin, HttpWithin
+
+TIMEOUT_SECONDS: Final = 10.0  # from one byte to the next
+DEADLINE_SECONDS: Final = 30.0  # for all; below the time a notice is held
 MOST_OF_ANSWER: Final = 500
+LATE: Final = f"no whole answer within {DEADLINE_SECONDS:g} s"
 
 
 class NotTaken(Exception):
@@ -37,7 +41,21 @@ def post(url: str, headers: Mapping[str, str], content: bytes) -> None:
             **headers,
         },
     )
-    opener = urllib.request.build_opener(_StayHere)
+    with Deadline(DEADLINE_SECONDS) as deadline:
+        try:
+            _exchange(request, deadline)
+        except NotTaken:
+            if deadline.is_over:
+                raise NotTaken(LATE) from None
+            raise
+        if deadline.is_over:  # what looks like an answer may be the beginning of one
+            raise NotTaken(LATE)
+
+
+def _exchange(request: urllib.request.Request, deadline: Deadline) -> None:
+    opener = urllib.request.build_opener(
+        _StayHere, HttpWithin(deadline), HttpsWithin(deadline)
+    )
     try:
         opener.open(request, timeout=TIMEOUT_SECONDS).close()
     except urllib.error.HTTPError as answer:

@@ -6,6 +6,7 @@ transaction that is open.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -40,6 +41,7 @@ def move(
     reason: str = "",
     lease: UUID | None = None,
     event: EventKind | None = None,
+    told: Mapping[str, Any] | None = None,
     **values: Any,
 ) -> JobAction:
     """Give the action its next status and return it; Refused when it is elsewhere by now.
@@ -47,7 +49,8 @@ def move(
     `lease` is the writer's, None for anybody but a run; who that is follows from it.
     """
     rows = JobAction.objects.using(database.alias())
-    if reason or to == _S.AWAITING_REVIEW:
+    # The reason of the decision; a settlement has its own.
+    if to == _S.AWAITING_REVIEW or (reason and event is None):
         values["reason"] = logs.storable(reason)
     hit = rows.filter(
         pk=action.pk, status=action.status, status__in=sorted(ACTION_FLOW[to])
@@ -62,42 +65,52 @@ def move(
         )
     moved = rows.get(pk=action.pk)
     who = actor or (WORKER if lease else SYSTEM)
-    record_event(moved, event or EVENTS[to], who, reason)
+    record_event(moved, event or EVENTS[to], who, reason, told)
     return moved
 
 
 def record_event(
-    action: JobAction, event: EventKind, actor: Actor = WORKER, reason: str = ""
+    action: JobAction,
+    event: EventKind,
+    actor: Actor = WORKER,
+    reason: str = "",
+    told: Mapping[str, Any] | None = None,
 ) -> None:
     """Write an event about an action into its job's timeline."""
     jobs = BuildJob.objects.using(database.alias())
     job = jobs.only("pk", "attempt").get(pk=action.job_id)
-    told = {"action": str(action.pk), "key": action.key}
+    detail = {"action": str(action.pk), "key": action.key, **(told or {})}
     if action.error_msg:
-        told["error"] = action.error_msg
+        detail["error"] = action.error_msg
     record(
         job,
         event,
         run=action.lease_id,
         title=action.title,
-        detail=told,
+        detail=detail,
         actor=actor,
         reason=logs.storable(reason),
     )
 
 
-def leave_unknown(job: BuildJob) -> list[JobAction]:
-    """Say of what the job's run has under way that nobody knows how it went.
+def leave_unknown(action: JobAction) -> JobAction:
+    """Say of an effect under way whose run is gone that nobody knows how it went."""
+    why = "its run ended while it was under way"
+    moved = move(action, _S.OUTCOME_UNKNOWN, ended_at=ClockTimestamp(), error_msg=why)
+    outbox.tell_action(moved.job, moved, "action.outcome_unknown")
+    return moved
 
-    Called in the transaction that takes the lease from the run.
+
+def unsettled(job: BuildJob) -> list[JobAction]:
+    """Return the effects that the job's run has begun and whose outcome is not known.
+
+    Those under way, and those of which the run has said so itself; who settles one takes
+    the run's lease off it.
     """
     rows = JobAction.objects.using(database.alias())
-    under_way = rows.filter(lease_id=job.lease_id, status=_S.EXECUTING)
-    why = "its run ended while it was under way"
-    return [
-        move(action, _S.OUTCOME_UNKNOWN, ended_at=ClockTimestamp(), error_msg=why)
-        for action in under_way.order_by("created_at")
-    ]
+    begun = rows.filter(job_id=job.pk, lease_id=job.lease_id)
+    not_known = begun.filter(status__in=(_S.EXECUTING, _S.OUTCOME_UNKNOWN))
+    return list(not_known.order_by("created_at"))
 
 
 def cancel_undecided(job: BuildJob) -> None:
@@ -113,12 +126,13 @@ def ask_anew(job: BuildJob, actor: Actor) -> None:
     turned_down = (_S.DENIED, _S.EXPIRED, _S.CANCELLED)
     for action in rows.filter(job_id=job.pk, status__in=turned_down):
         again = action.needs_review or action.status == _S.DENIED
-        span = action.expires_at - action.created_at if action.expires_at else None
+        span = action.expires_at - action.asked_at if action.expires_at else None
         moved = move(
             action,
             _S.AWAITING_REVIEW if again else _S.APPROVED,
             actor=actor,
             event=EventKind.ACTION_REOPENED,
+            asked_at=ClockTimestamp(),
             expires_at=None if span is None else ClockTimestamp() + span,
             decided_at=None,
             decided_by="",

@@ -19,7 +19,14 @@ from ... import signals, states
 from ...exceptions import InvalidTransition, LostLeaseError
 from ...models import BuildJob, JobAction, JobRun
 from ...models.expressions import ClockTimestamp
-from ...states import FINAL, UNCLAIMED, WAITING, JobStatus
+from ...states import (
+    FINAL,
+    UNCLAIMED,
+    WAITING,
+    ActionStatus,
+    JobStatus,
+    RunOutcome,
+)
 from .. import database, logs, outbox, wakeups
 from . import actionflow, families, waits
 from .endings import run_final_hook
@@ -31,11 +38,13 @@ RUNS_AGAIN = {
     states.RESCUE,
     states.HAND_BACK,
     states.RELEASE,
-    # A run reports so itself whose storing of what became of the effect has failed.
     states.RETRY_LATER,
     states.SNOOZE,
     states.WAIT,
 }
+# A run reports so itself that did not listen to OutcomeUnknown, or could not store it.
+SEEMS_WELL = {states.FINISH, states.WITHDRAW}
+WENT_WELL = {RunOutcome.SUCCEEDED, RunOutcome.WAITING}
 
 
 def apply(
@@ -125,23 +134,30 @@ def retry_final_hook(job_id: UUID) -> bool:
 
 
 def _unless_unknown(before: BuildJob, change: Change) -> Change:
-    """Have a job fail that would run again if an outside effect was under way.
+    """Have a job fail whose run has begun an outside effect that nobody knows the end of.
 
-    Nobody repeats it; a person must look. An end, and what a person wanted, stays as it is.
+    Nobody repeats it, and a job that seems to have ended well could never be retried once
+    it is settled; a person must look. A failure, and what a person wanted, stays as it is.
     """
-    unknown = actionflow.leave_unknown(before)
+    unknown = actionflow.unsettled(before)
     for action in unknown:
-        outbox.tell_action(before, action, "action.outcome_unknown")
-    if not unknown or change.transition not in RUNS_AGAIN:
+        if action.status == ActionStatus.EXECUTING:
+            actionflow.leave_unknown(action)
+    if not unknown or change.transition not in RUNS_AGAIN | SEEMS_WELL:
         return change
     titles = ", ".join(action.title for action in unknown)
-    why = f"whether it happened is not known: {titles} ({change.reason})"
+    because = f" ({change.reason})" if change.reason else ""
+    why = f"whether it happened is not known: {titles}{because}"
     error = {"error_code": "outcome_unknown", "error_msg": why}
+    run = change.run
+    if run is not None and run.get("outcome") in WENT_WELL:
+        run = run | error | {"outcome": RunOutcome.FAILED}
     return replace(
         change,
         transition=states.OUTCOME_UNKNOWN,
         target=JobStatus.FAILED,
-        values=change.values | error,
+        values={k: v for k, v in change.values.items() if k != "result"} | error,
+        run=run,
         reason=why,
         waits_for=None,
     )
@@ -150,7 +166,7 @@ def _unless_unknown(before: BuildJob, change: Change) -> Change:
 def _remember_wait(before: BuildJob, change: Change) -> None:
     if change.waits_for is not None:
         waits.remember(before, change.waits_for)
-    elif before.status in PARKED and change.target not in WAITING | {JobStatus.PAUSED}:
+    elif before.status in PARKED and change.target not in PARKED:
         waits.remember(before, None)
 
 

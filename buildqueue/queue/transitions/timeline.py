@@ -1,4 +1,4 @@
-"""What is a change, and what does the timeline keep of it?"""
+"""What is a change, and what does the timeline keep of it? Who, what, and why."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from ...exceptions import InvalidOption, InvalidTransition, Refused
 from ...models import BuildJob, JobEvent
 from ...states import JobStatus, Transition
-from .. import database
+from .. import database, storing
 from ..outcomes import SYSTEM, Actor
 
 
@@ -29,6 +30,29 @@ class Change:
         """Refuse a target that the transition does not have: a fault of the caller."""
         if self.target not in self.transition.targets:
             raise ValueError(f"{self.transition.name} does not lead to {self.target}")
+
+
+def said(reason: object) -> str:
+    """Return a person's reason, None as an empty one; InvalidOption when it is no text."""
+    if reason is None:
+        return ""
+    if not isinstance(reason, str):
+        raise InvalidOption({"reason": f"must be text, not {storing.shown(reason)}"})
+    return reason
+
+
+def demand_reason(reason: str) -> None:
+    """Refuse, with reason_required, what a person wants done without saying why."""
+    if not said(reason).strip():
+        raise Refused("reason_required", "Say why: the job's history keeps it.")
+
+
+def named(job_id: object, verb: str) -> UUID:
+    """Return the id that a verb was given; InvalidTransition when no job has such a one."""
+    found = storing.identifier(job_id)
+    if found is None:
+        raise InvalidTransition(job_id, verb, None)
+    return found
 
 
 def record(

@@ -62,10 +62,64 @@ def test_approving_wakes_the_job_and_leads_back_to_its_page(root: Client) -> Non
     answer = post(root, "approve", action)
 
     assert answer.redirect_chain[-1][0] == page_of(action.job)
-    assert "Approve: 1 applied." in text_of(answer)
+    assert "Approved; the job goes on and does it, once." in text_of(answer)
     assert status_of(action) == "approved"
     assert status_of(action.job) == "pending"
     assert action.decided_by == "root"
+
+
+def test_who_turns_back_is_where_they_came_from(root: Client) -> None:
+    action = make_action()
+    own, home = page_of(action), page_of(action.job)
+
+    for origin, back in (("page", own), ("home", home)):
+        asked = {"id": str(action.pk), "from": origin}
+        page = html_of(root.get(url("approve"), asked))
+        assert f'href="{back}">No, take me back' in page
+        assert f'name="from" value="{origin}"' in page
+    assert f"{url('approve')}?id={action.pk}&amp;from=home" in html_of(root.get(home))
+    assert f"{url('approve')}?id={action.pk}&amp;from=page" in html_of(root.get(own))
+
+
+def test_the_page_has_what_a_shell_needs_to_decide(root: Client) -> None:
+    action = make_action()
+
+    for row in (action, action.job):
+        page = html_of(root.get(page_of(row)))
+        assert f">{action.pk}</code>" in page
+        assert f">{action.content_hash}</code>" in page
+
+
+@pytest.mark.parametrize(
+    ("status", "verb"), [("failed", "retry"), ("paused", "resume"), ("done", "")]
+)
+def test_who_has_settled_the_last_outcome_is_led_on(
+    root: Client, status: str, verb: str
+) -> None:
+    job = make_job(status)
+    first, last = (make_action(job, ActionStatus.OUTCOME_UNKNOWN) for _ in range(2))
+
+    early = post(root, "happened", first, reason="seen")
+    late = post(root, "not_happened", last, reason="not seen")
+
+    assert "another outcome of the job is still to be settled" in text_of(early)
+    assert "Settled" in text_of(late)
+    link = (
+        f'href="/admin/buildqueue/buildjob/acts/{verb}/?id={job.pk}&amp;from=page">now'
+    )
+    assert (link in html_of(late)) is bool(verb)
+
+
+def test_a_failed_job_says_what_is_known_of_its_actions_by_now(root: Client) -> None:
+    action = unknown()
+
+    before = text_of(root.get(page_of(action.job)))
+    post(root, "happened", action, reason="seen")
+    after = text_of(root.get(page_of(action.job)))
+
+    told = f"“{action.title}” is now:"
+    assert "outcome unknown" in before.split(told)[1][:30]
+    assert "succeeded" in after.split(told)[1][:30]
 
 
 def test_denying_wants_a_reason_and_keeps_it(root: Client) -> None:
@@ -103,7 +157,7 @@ def test_a_second_decision_is_refused_with_the_first(root: Client) -> None:
     answer = post(root, "approve", action)
     asked = root.get(url("approve"), {"id": str(action.pk)})
 
-    assert "The action is denied by ada" in text_of(answer)
+    assert "The action is denied (decided by ada)" in text_of(answer)
     assert "Left out: it is denied, decided by ada" in text_of(asked)
     assert status_of(action) == "denied"
 
@@ -121,10 +175,10 @@ def test_an_action_whose_time_is_over_is_expired_by_who_comes_late(
 
 @pytest.mark.parametrize(
     ("act", "after", "receipt"),
-    [("happened", "succeeded", "root"), ("not_happened", "failed", None)],
+    [("happened", "succeeded", {}), ("not_happened", "failed", None)],
 )
 def test_an_unknown_outcome_is_settled_as_somebody_found_it(
-    root: Client, act: str, after: str, receipt: str | None
+    root: Client, act: str, after: str, receipt: dict[str, str] | None
 ) -> None:
     action = unknown()
 
@@ -133,7 +187,8 @@ def test_an_unknown_outcome_is_settled_as_somebody_found_it(
     post(root, act, action, reason="asked the provider")
 
     assert status_of(action) == after
-    assert (action.receipt or {}).get("settled_by") == receipt
+    assert action.settled_by == "root"
+    assert action.receipt == receipt
 
 
 def test_settling_twice_is_refused_with_the_present_state(root: Client) -> None:

@@ -6,8 +6,9 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
-from buildqueue.admin import acts
+from buildqueue.admin import acts, confirming
 from buildqueue.admin.jobacts import JOB_ACTS
+from buildqueue.api import bodies
 from buildqueue.exceptions import Refused
 from buildqueue.models import BuildJob, JobEvent
 from buildqueue.queue import handlers
@@ -238,22 +239,14 @@ def test_an_act_that_is_none_is_refused(root: Client) -> None:
     assert root.get(act_url("explode")).status_code == 403
 
 
-def test_a_button_that_cannot_be_used_says_why(root: Client) -> None:
-    page = html_of(root.get(page_of(make_job("done"))))
+def test_only_what_is_possible_is_a_button_and_the_rest_says_why(root: Client) -> None:
+    page = html_of(root.get(page_of(make_job("failed"))))
+    shown, hidden = page.split('<details class="bq bq-kept bq-dead">')
 
-    assert 'aria-disabled="true" title="it is done; possible from:' in page
+    assert f'href="{act_url("retry")}' in shown
     assert f'href="{act_url("cancel")}' not in page
-
-
-def test_what_cannot_be_done_takes_one_line_of_a_page(root: Client) -> None:
-    page = text_of(root.get(page_of(make_job("failed"))))
-
-    line = (
-        "Not possible in its present state: Cancel, Pause, Resume, Release, Force-fail, "
-        "Change priority, Change due time."
-    )
-    assert page.count(line) == 1
-    assert "possible from" not in page
+    assert "Cancel: it is failed; possible from:" in hidden
+    assert "Retry" not in hidden.split("</details>")[0]
 
 
 def test_buttons_stand_only_on_pages_of_who_may(login: Login) -> None:
@@ -283,3 +276,7 @@ def test_a_whole_page_of_jobs_is_retried_at_once(root: Client) -> None:
 
     assert BuildJob.objects.filter(status="pending").count() == 30
     assert LogEntry.objects.count() == 30
+
+
+def test_a_reason_may_be_as_long_as_over_the_api() -> None:
+    assert confirming.LONGEST_REASON == bodies.MAX_REASON

@@ -60,7 +60,7 @@ def test_an_answer_is_stored_in_the_types_that_were_asked_for(root: Client) -> N
 
     job.refresh_from_db()
     assert job.status == "pending"
-    assert "Answer: 1 applied." in text_of(answer)
+    assert "Your answer is stored; the job goes on." in text_of(answer)
     answers = JobProgress.objects.get(pk=job.pk).answers
     assert answers == {"copies": 2, "urgent": False, "color": "blue"}
     assert JobEvent.objects.get(job=job, kind="answered").actor == "root"

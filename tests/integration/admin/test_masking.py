@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from buildqueue.admin.masking import MASK, MAX_DEPTH, masked
+from buildqueue.admin.masking import LONGEST_TEXT, MASK, MAX_DEPTH, masked
 
 
 @pytest.mark.parametrize(
@@ -70,3 +71,28 @@ def test_a_value_too_deep_to_look_into_is_masked() -> None:
         value = [value]
 
     assert "hunter2" not in str(masked(value))
+
+
+@pytest.mark.parametrize("piece", ["x", "a://", "a://x", "://", "x:/", "a@", "a.+-"])
+def test_a_text_of_a_megabyte_is_looked_through_in_one_go(piece: str) -> None:
+    def seconds(length: int) -> float:
+        text = piece * (length // len(piece))
+        begun = time.process_time()
+        masked({"a": text})
+        return time.process_time() - begun
+
+    # Twice the text must not take four times as long; what is too short to be measured
+    # is as good as nothing.
+    short = min(seconds(500_000) for _ in range(3))
+    assert min(seconds(1_000_000) for _ in range(3)) < 3 * max(short, 0.05)
+
+
+def test_a_long_text_is_cut_and_says_so_and_no_login_is_cut_in_two() -> None:
+    login = "https://me:hunter2@git.example"
+    for before in range(LONGEST_TEXT - len(login), LONGEST_TEXT):
+        shown = masked("x" * before + login + "y" * 100)
+
+        assert "hunter2"[:3] not in shown
+        assert len(shown) < LONGEST_TEXT + 50
+        assert shown.endswith(" characters more)")
+    assert masked("x" * LONGEST_TEXT) == "x" * LONGEST_TEXT

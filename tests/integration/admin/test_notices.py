@@ -87,7 +87,7 @@ def test_a_notice_is_sent_again_and_the_job_remembers_who_wanted_it(
     asked = {"id": str(notice.pk), "reason": "it is back"}
     answer = client.post(act_url("resend", "notice"), asked, follow=True)
 
-    assert "Send again: 1 applied." in text_of(answer)
+    assert "The notice is sent again within seconds." in text_of(answer)
     notice.refresh_from_db()
     assert (notice.status, notice.tries, notice.sent_at) == ("pending", 0, None)
     event = JobEvent.objects.get(job_id=job.pk)

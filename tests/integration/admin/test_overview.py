@@ -20,7 +20,7 @@ from .pages import JOBS, OVERVIEW, html_of, page_of, text_of
 
 NOBODY = (
     "No worker has reported for 60 s. Jobs will wait. "
-    "Start one with `manage.py runworker`."
+    "Start one with manage.py runworker ."
 )
 
 
@@ -59,9 +59,7 @@ def test_what_waits_for_a_person_is_a_link_to_exactly_that(root: Client) -> None
     for each, number in zip(answer.context["for_you"], (1, 2, 1, 1), strict=True):
         listed = root.get(each.address).context["cl"].result_list
         assert (each.number, len(listed)) == (str(number), number), each.title
-    assert "Waiting for you 1 questions to answer 2 actions to review" in text_of(
-        answer
-    )
+    assert "Waiting for you 1 question to answer 2 actions to review" in text_of(answer)
 
 
 def test_who_may_not_see_actions_gets_no_link_to_them(login: Login) -> None:

@@ -184,6 +184,41 @@ def test_each_list_needs_its_own_view_permission(login: Login, model: str) -> No
     assert reader.get(f"/admin/buildqueue/{model}/").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("address", "permission"),
+    [
+        ("buildjob/", "view_buildjob"),
+        ("buildjob/{pk}/change/", "view_buildjob"),
+        ("overview/", "view_overview"),
+    ],
+)
+def test_who_may_not_see_a_page_is_told_the_permission(
+    login: Login, address: str, permission: str
+) -> None:
+    page = login("view_worker").get(
+        f"/admin/buildqueue/{address.format(pk=make_job().pk)}"
+    )
+
+    assert page.status_code == 403
+    assert f"<code>buildqueue.{permission}</code>" in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("address", "permission"),
+    [
+        ("acts/cancel/?id={pk}", "cancel_buildjob"),
+        ("{pk}/log/raw/", "view_log"),
+    ],
+)
+def test_who_may_not_do_something_is_told_the_permission(
+    login: Login, address: str, permission: str
+) -> None:
+    page = login("view_buildjob").get(JOBS + address.format(pk=make_job().pk))
+
+    assert page.status_code == 403
+    assert f"<code>buildqueue.{permission}</code>" in page.content.decode()
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_each_list_stands_in_the_index_of_the_admin(root: Client, model: str) -> None:
     assert f'href="/admin/buildqueue/{model}/"' in root.get("/admin/").content.decode()

@@ -61,7 +61,9 @@ def test_a_job_that_asks_tells_its_question_and_where_to_answer(
 
     body = as_owner.get(f"/api/jobs/{job.pk}").json()
 
+    asked = JobProgress.objects.get(pk=job.pk).waits_for
     assert body["question"] == {
+        "key": asked["key"],
         "question": "Which color?",
         "fields": [
             {
@@ -253,3 +255,19 @@ def test_content_is_told_to_owners_and_who_may_see_payloads(
 
     assert (hidden["content"], hidden["receipt"]) == (None, None)
     assert (shown["content"], shown["receipt"]) == (action.content, {"id": "m-1"})
+
+
+def test_an_answer_names_the_question_that_was_read(
+    owner: AbstractUser, as_owner: Client
+) -> None:
+    job = make_question(owner_id=str(owner.pk))
+    address = f"/api/jobs/{job.pk}/answer"
+    key = as_owner.get(f"/api/jobs/{job.pk}").json()["question"]["key"]
+
+    stale = post(as_owner, address, {"values": GIVEN, "key": "of-yesterday"})
+    assert_problem(stale, 409, "question_changed")
+    odd = post(as_owner, address, {"values": GIVEN, "key": 5})
+    assert_problem(odd, 422, "invalid_field")
+    fitting = post(as_owner, address, {"values": GIVEN, "key": key})
+
+    assert fitting.status_code == 202

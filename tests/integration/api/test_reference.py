@@ -18,6 +18,8 @@ RAISED = {"refused", "Refused", "Rejected", "Unavailable", "_refused", "problem"
 # What a verb may refuse, and what a submission runs through before it is queued.
 SUBMISSION = (
     "queue/verbs.py",
+    "queue/retrying.py",
+    "queue/transitions/timeline.py",
     "queue/actions.py",
     "queue/questions.py",
     "builds/submission.py",

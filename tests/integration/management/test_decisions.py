@@ -235,14 +235,24 @@ def test_whoever_says_anything_else_approves_nothing(said: str, terminal: Any) -
     assert action.status == "awaiting_review"
 
 
-@pytest.mark.parametrize("given", [[], ["--yes"], ["--hash", "0" * 64]])
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ([], "--yes and --hash missing"),
+        (["--yes"], ": --hash missing"),
+        (["--hash", "0" * 64], ": --yes missing"),
+    ],
+)
 @pytest.mark.usefixtures("no_terminal")
-def test_where_nobody_can_be_asked_yes_and_hash_are_needed(given: list[str]) -> None:
+def test_where_nobody_can_be_asked_yes_and_hash_are_needed(
+    given: list[str], missing: str
+) -> None:
     action = make_action()
 
     error = refusal("approve", str(action.pk), *given)
 
-    assert "add --yes, and --hash" in str(error)
+    assert missing in str(error)
+    assert f"manage.py buildqueue actions {str(action.job_id)[:8]}" in str(error)
     assert error.returncode == 2
     action.refresh_from_db()
     assert action.status == "awaiting_review"
@@ -253,8 +263,13 @@ def test_a_program_approves_what_it_has_seen_and_nothing_else() -> None:
     action = make_action()
     yes = ("approve", str(action.pk), "--yes", "--hash")
 
-    assert "What you have seen is not" in str(refusal(*yes, "0" * 64))
-    assert f"{action.pk} is approved" in run(*yes, action.content_hash)
+    for other in ("0" * 64, "00000000", action.content_hash[1:]):
+        told = str(refusal(*yes, other))
+        assert "the hash given is not that of the content" in told
+    assert "must be 8 to 64 hexadecimal digits" in str(
+        refusal(*yes, action.content_hash[:7])
+    )
+    assert f"{action.pk} is approved" in run(*yes, action.content_hash[:8])
 
 
 def test_a_decision_is_made_once() -> None:
@@ -262,7 +277,7 @@ def test_a_decision_is_made_once() -> None:
     deny = ("deny", str(action.pk), "--reason", "wrong Anna")
 
     assert run(*deny) == f"{action.pk} is denied\n"
-    assert "The action is denied by" in str(refusal(*deny))
+    assert "The action is denied" in str(refusal(*deny))
     action.refresh_from_db()
     assert action.reason == "wrong Anna"
     assert action.decided_by.endswith("(command line)")
@@ -275,11 +290,26 @@ def test_an_unknown_outcome_is_settled(option: str, after: str) -> None:
     job = make_job(JobStatus.FAILED)
     action = make_action(job, ActionStatus.OUTCOME_UNKNOWN)
 
-    assert "1 of 1 refused" in str(refusal("retry", str(job.pk)))
+    out = io.StringIO()
+    with pytest.raises(CommandError, match="1 of 1 refused"):
+        call_command("buildqueue", "retry", str(job.pk), stdout=out)
+    assert out.getvalue().splitlines()[1:] == [
+        f"  manage.py buildqueue settle {str(action.pk)[:8]} "
+        "--happened|--did-not-happen --reason …"
+    ]
     told = run("settle", str(action.pk), option, "--reason", "asked the provider")
 
     assert told == f"{action.pk} is {after}\n"
     assert "is pending" in run("retry", str(job.pk))
+
+
+def test_who_resumes_a_job_of_unknown_outcome_is_told_what_to_type() -> None:
+    job = make_job(JobStatus.PAUSED)
+    action = make_action(job, ActionStatus.OUTCOME_UNKNOWN)
+
+    told = str(refusal("resume", str(job.pk)))
+
+    assert f"manage.py buildqueue settle {str(action.pk)[:8]} --happened" in told
 
 
 @pytest.mark.parametrize(

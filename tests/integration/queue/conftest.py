@@ -1,10 +1,9 @@
-"""What do the engine's tests share? A holder, kinds with hooks, an ear for wake-ups."""
+"""What do the engine's tests share? Kinds with hooks, a run to be, an ear for wake-ups."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +12,8 @@ from pydantic import BaseModel
 
 from buildqueue.models import BuildJob
 from buildqueue.queue import handlers
-from buildqueue.queue.transitions import Holder
+from buildqueue.queue.context import Context
+from tests.support.attempts import run_of
 from tests.support.notices import Notices, listening
 
 AddKind = Callable[..., str]
@@ -23,16 +23,6 @@ class Free(BaseModel):
     """A payload that may be anything."""
 
     kind: str
-
-
-def holder(lease: float = 60.0) -> Holder:
-    """Return a slot of a worker that nobody else is."""
-    return Holder(
-        worker=uuid.uuid4(),
-        slot=uuid.uuid4(),
-        pid=4711,
-        lease=timedelta(seconds=lease),
-    )
 
 
 @pytest.fixture
@@ -58,6 +48,13 @@ def add_kind(monkeypatch: pytest.MonkeyPatch) -> AddKind:
         return kind
 
     return add
+
+
+@pytest.fixture
+def ctx(committed: None) -> Iterator[Context]:
+    """Be the run of a job."""
+    with run_of() as made:
+        yield made
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from django.db import DatabaseError, OperationalError, connection
 from django.db import transaction as transactions
+from django.db.models import F
 from django.test import override_settings
 from django.utils import timezone
 
@@ -29,20 +30,23 @@ from buildqueue.exceptions import (
 from buildqueue.models import BuildJob, JobAction, JobEvent, Notice
 from buildqueue.queue import actions, recovery, transitions, verbs
 from buildqueue.queue.context import Context
-from buildqueue.queue.outcomes import Actor, Cause, Done, WaitForApproval
+from buildqueue.queue.outcomes import (
+    Actor,
+    Cancel,
+    Cause,
+    Done,
+    Fail,
+    Outcome,
+    Retry,
+    Snooze,
+    WaitForApproval,
+)
 from buildqueue.queue.transitions import actionflow
 from buildqueue.states import ACTION_FLOW, ActionStatus, JobStatus
-from buildqueue.worker import duties, runner
+from buildqueue.worker import duties, judging, runner
 from tests.factories import make_job
-from tests.support.attempts import (
-    claimed,
-    elsewhere,
-    fresh,
-    next_attempt,
-    run_of,
-    taken_over,
-    told,
-)
+from tests.support.attempts import claimed, elsewhere, next_attempt, run_of, taken_over
+from tests.support.jobs import fresh, story
 from tests.support.races import race
 
 ANNA = Actor(label="anna", id="7")
@@ -52,13 +56,6 @@ CRASH = Cause(outcome="crashed", code="killed_by_signal", message="killed by SIG
 S = ActionStatus
 
 pytestmark = pytest.mark.usefixtures("committed")
-
-
-@pytest.fixture
-def ctx(committed: None) -> Iterator[Context]:
-    """Be the run of a job."""
-    with run_of() as made:
-        yield made
 
 
 @pytest.fixture
@@ -121,7 +118,7 @@ def _waiting(ctx: Context) -> JobAction:
 
 
 def _report(ctx: Context, outcome: Any) -> BuildJob:
-    change = runner.change_of(ctx.job, outcome)
+    change = judging.change_of(ctx.job, outcome)
     return transitions.apply(ctx.job.pk, change, fence=ctx.lease_id)
 
 
@@ -170,7 +167,7 @@ def test_an_action_is_proposed_once_for_its_key(ctx: Context) -> None:
     )
     assert again.content == MAIL
     assert again.content_hash == actions.hash_of(MAIL)
-    assert [title for kind, title in told(ctx.job) if kind == "action_proposed"] == [
+    assert [title for kind, title in story(ctx.job) if kind == "action_proposed"] == [
         "Mail to Carl"
     ]
 
@@ -179,7 +176,7 @@ def test_twenty_threads_that_propose_make_one_action(ctx: Context) -> None:
     found = race(20, lambda _: ctx.propose("mail", MAIL).pk)
 
     assert set(found) == {JobAction.objects.get().pk}
-    assert [kind for kind, _ in told(ctx.job)] == ["action_proposed"]
+    assert [kind for kind, _ in story(ctx.job)] == ["action_proposed"]
 
 
 def test_other_content_under_the_same_key_is_refused(ctx: Context) -> None:
@@ -217,7 +214,7 @@ def test_what_is_proposed_in_a_step_commits_with_it(ctx: Context) -> None:
         work()
 
     assert not JobAction.objects.exists()
-    assert "action_proposed" not in dict(told(ctx.job))
+    assert "action_proposed" not in dict(story(ctx.job))
 
 
 def test_what_needs_no_review_is_approved_at_once_and_asks_nobody(
@@ -267,7 +264,7 @@ def test_an_approved_action_wakes_its_job_which_performs_it(ctx: Context) -> Non
     assert (ended.status, ended.receipt) == (S.SUCCEEDED, {"id": "m1"})
     assert ended.started_at is not None
     assert ended.ended_at is not None
-    kinds = [kind for kind, _ in told(ctx.job) if kind.startswith("action_")]
+    kinds = [kind for kind, _ in story(ctx.job) if kind.startswith("action_")]
     assert kinds == [
         "action_proposed",
         "action_approved",
@@ -351,7 +348,7 @@ def test_what_is_decided_is_not_decided_again(ctx: Context) -> None:
     action = _waiting(ctx)
     _approve(action)
 
-    with pytest.raises(Refused, match="approved by anna") as refused:
+    with pytest.raises(Refused, match="decided by anna") as refused:
         _deny(action, reason="too late", actor=BERT)
 
     assert (refused.value.code, refused.value.status) == ("already_decided", 409)
@@ -401,6 +398,47 @@ def test_an_approval_too_old_is_performed_no_more(ctx: Context) -> None:
 
     assert (refused.value.code, provider.calls) == ("action_expired", 0)
     assert _now(action).status == S.EXPIRED
+
+
+def test_what_failed_may_be_tried_again_only_while_its_approval_holds(
+    ctx: Context,
+) -> None:
+    action = ctx.propose("mail", MAIL, review=False)
+    provider = Provider(NotDone("not yet"), {})
+    with pytest.raises(NotDone):
+        ctx.perform("mail", provider)
+    _make_late(action)
+
+    with pytest.raises(ActionRefused) as refused:
+        ctx.perform("mail", provider)
+
+    assert (refused.value.code, provider.calls) == ("action_expired", 1)
+    assert _now(action).status == S.EXPIRED
+
+
+def test_an_action_asked_anew_waits_as_long_as_it_did_and_no_longer(
+    ctx: Context,
+) -> None:
+    action = ctx.propose("mail", MAIL, expires_in=timedelta(hours=1))
+    verbs.cancel(ctx.job.pk, actor=ANNA)
+    for _ in range(3):
+        week = timedelta(days=7)
+        JobAction.objects.filter(pk=action.pk).update(
+            asked_at=F("asked_at") - week, expires_at=F("expires_at") - week
+        )
+        verbs.retry(ctx.job.pk, actor=ANNA)
+        asked = _now(action)
+        assert asked.expires_at is not None
+        assert asked.expires_at - asked.asked_at == timedelta(hours=1)
+        verbs.cancel(ctx.job.pk, actor=ANNA)
+
+
+@pytest.mark.parametrize("seconds", [0, -1])
+def test_an_action_that_is_over_before_it_begins_is_refused(
+    ctx: Context, seconds: int
+) -> None:
+    with pytest.raises(ValueError, match="expires_in is above 0"):
+        ctx.propose("mail", MAIL, expires_in=timedelta(seconds=seconds))
 
 
 def test_an_action_says_how_long_it_may_wait(ctx: Context) -> None:
@@ -561,8 +599,120 @@ def test_a_person_settles_what_became_of_it_and_the_retry_goes_by_that(
     )
     assert job.status == JobStatus.DONE
     assert provider.calls == (1 if happened else 2)
-    said = {"settled_by": "anna", "reason": "asked the provider"}
-    assert receipts == [said if happened else {"id": "m2"}]
+    assert receipts == [{} if happened else {"id": "m2"}]
+    settled = _now(action)
+    assert (settled.settled_by, settled.settled_reason) == (
+        "anna",
+        "asked the provider",
+    )
+    assert settled.settled_at is not None
+
+
+def test_a_settlement_leaves_the_decision_as_it_was_made(ctx: Context) -> None:
+    action = _waiting(ctx)
+    _approve(action, BERT, reason="looks right")
+    _run_again(ctx.job, lambda run: run.perform("mail", Provider(TimeoutError())))
+
+    actions.settle(
+        action.pk, happened=True, actor=ANNA, reason="saw it", receipt={"id": "m1"}
+    )
+
+    now = _now(action)
+    assert (now.decided_by, now.decided_by_id, now.reason) == (
+        "bert",
+        "8",
+        "looks right",
+    )
+    assert (now.settled_by, now.settled_reason, now.receipt) == (
+        "anna",
+        "saw it",
+        {"id": "m1"},
+    )
+
+
+# -- a handler that does not listen ----------------------------------------------------
+
+
+def _swallow(ctx: Context) -> JobAction:
+    """Perform an action, and go on as if nobody had said that its end is not known."""
+    action = ctx.propose("mail", MAIL, title="Mail to Carl", review=False)
+    with pytest.raises(OutcomeUnknown):
+        ctx.perform("mail", Provider(TimeoutError("no answer")))
+    return action
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Done(result={"mailed": True}),
+        Cancel(reason="pointless"),
+        Retry(reason="so"),
+        Snooze(delay_seconds=0),
+        WaitForApproval(),
+    ],
+    ids=lambda outcome: type(outcome).__name__,
+)
+def test_whatever_a_run_reports_its_job_fails_by_an_outcome_it_did_not_listen_to(
+    ctx: Context, outcome: Outcome
+) -> None:
+    action = _swallow(ctx)
+
+    job = _report(ctx, outcome)
+
+    assert (job.status, job.error_code) == (JobStatus.FAILED, "outcome_unknown")
+    assert "Mail to Carl" in (job.error_msg or "")
+    assert (job.result, job.runs.get().outcome) == (None, "failed")
+    assert _code(verbs.retry, job.pk, actor=ANNA) == "outcome_unknown"
+    assert story(job).count(("action_outcome_unknown", "Mail to Carl")) == 1
+    actions.settle(action.pk, happened=False, actor=ANNA, reason="looked")
+    verbs.retry(job.pk, actor=ANNA)
+    provider = Provider({"id": "m2"})
+    again = _run_again(job, lambda run: run.perform("mail", provider))
+    assert (again.status, provider.calls) == (JobStatus.DONE, 1)
+
+
+def test_what_it_says_of_its_own_failure_stays(ctx: Context) -> None:
+    _swallow(ctx)
+
+    job = _report(ctx, Fail(reason="the mail is lost", code="mail_lost"))
+
+    assert (job.status, job.error_code) == (JobStatus.FAILED, "mail_lost")
+
+
+@pytest.mark.parametrize("name", ["rescue", "hand_back", "release"])
+def test_a_run_that_dies_behind_an_outcome_it_did_not_listen_to_does_not_go_on(
+    ctx: Context, name: str
+) -> None:
+    _swallow(ctx)
+
+    LEAVE[name][0](ctx.job)
+
+    job = fresh(ctx.job)
+    assert (job.status, job.error_code) == (JobStatus.FAILED, "outcome_unknown")
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_what_was_settled_meanwhile_is_no_fault_of_the_run(
+    ctx: Context, happened: bool
+) -> None:
+    action = _swallow(ctx)
+    elsewhere(actions.settle, action.pk, happened=happened, actor=ANNA, reason="looked")
+
+    assert _report(ctx, Done(result={"n": 1})).status == JobStatus.DONE
+    assert fresh(ctx.job).result == {"n": 1}
+
+
+def test_effects_that_threads_perform_at_once_do_not_wait_for_each_other(
+    ctx: Context,
+) -> None:
+    keys = [str(number) for number in range(6)]
+    for key in keys:
+        ctx.propose(key, MAIL, review=False)
+
+    race(6, lambda number: ctx.perform(keys[number], Provider({"id": number})))
+
+    receipts = dict(JobAction.objects.values_list("key", "receipt"))
+    assert receipts == {key: {"id": int(key)} for key in keys}
 
 
 def test_only_what_is_unknown_is_settled(ctx: Context) -> None:
@@ -594,7 +744,7 @@ def test_a_lost_connection_while_the_receipt_is_stored_is_tried_again(
 
     assert (provider.calls, len(cut)) == (1, 1)
     assert _now(action).status == S.SUCCEEDED
-    kinds = [kind for kind, _ in told(ctx.job)]
+    kinds = [kind for kind, _ in story(ctx.job)]
     assert kinds.count("action_succeeded") == 1
 
 
@@ -685,7 +835,7 @@ def test_a_run_that_is_ended_in_the_middle_leaves_an_unknown_outcome(
     if status == JobStatus.FAILED and name != "force_fail":
         assert job.error_code == "outcome_unknown"
         assert "Mail to Carl" in (job.error_msg or "")
-        assert ("outcome_unknown", "failed") in told(job)
+        assert ("outcome_unknown", "failed") in story(job)
     verb = verbs.resume if status == JobStatus.PAUSED else verbs.retry
     assert _code(verb, job.pk, actor=ANNA) == "outcome_unknown"
 
@@ -886,7 +1036,7 @@ def test_a_cancelled_job_that_is_retried_asks_anew(ctx: Context) -> None:
     )
     assert again.expires_at is not None
     assert again.expires_at > timezone.now()
-    assert ("action_reopened", "Mail to Carl") in told(ctx.job)
+    assert ("action_reopened", "Mail to Carl") in story(ctx.job)
 
 
 # -- races ---------------------------------------------------------------------------

@@ -15,8 +15,9 @@ from buildqueue.queue.outcomes import Actor, Done, Outcome, WaitForInput
 from buildqueue.queue.questions import LONGEST_TEXT, Field
 from buildqueue.states import JobStatus
 from tests.factories import make_job
+from tests.support.jobs import fresh, kinds
 from tests.support.races import race
-from tests.support.turns import claim, fresh, kinds, report, turn
+from tests.support.turns import claim, report, turn
 
 from .conftest import AddKind
 

@@ -24,8 +24,7 @@ from tests.factories import make_job, make_run
 from tests.host.jobs import Probe
 from tests.support.races import race
 from tests.support.scratch import url_of
-
-from .conftest import holder
+from tests.support.turns import holder
 
 ANNA = Actor(label="anna")
 CRASH = Cause(outcome=RunOutcome.CRASHED, code="crashed", message="it crashed")

@@ -47,13 +47,15 @@ from buildqueue.queue.outcomes import (
 )
 from buildqueue.queue.questions import Field
 from buildqueue.states import ActionStatus, JobStatus, RunOutcome
-from buildqueue.worker import runner
 from tests.factories import make_job
 from tests.host.jobs import Probe
 from tests.host.models import Effect
+from tests.support.decisions import make_action
+from tests.support.jobs import fresh, kinds
 from tests.support.killing import killed_before
+from tests.support.turns import holder, report
 
-from .conftest import AddKind, holder
+from .conftest import AddKind
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -106,52 +108,24 @@ def _status_of_first() -> str:
     return BuildJob.objects.filter(parent=None).latest("seq").status
 
 
-def _events(job: BuildJob) -> list[str]:
-    found = JobEvent.objects.filter(job_id=job.pk).order_by("pk")
-    return list(found.values_list("kind", flat=True))
-
-
-def _now(job: BuildJob) -> BuildJob:
-    return BuildJob.objects.get(pk=job.pk)
-
-
 def _report(job: BuildJob, outcome: Any) -> Act:
-    return lambda: transitions.apply(
-        job.pk, runner.change_of(job, outcome), fence=job.lease_id
-    )
+    return lambda: report(job, outcome)
 
 
 def _ended(job: BuildJob, status: str, outcome: str | None, event: str) -> Holds:
     def holds() -> bool:
         run = JobRun.objects.get(job_id=job.pk)
         return (
-            _now(job).status == status
+            fresh(job).status == status
             and run.outcome == outcome
-            and _events(job) == [event]
+            and kinds(job) == [event]
         )
 
     return holds
 
 
-def _action(job: BuildJob, status: ActionStatus, **values: Any) -> JobAction:
-    content = {"to": "anna"}
-    return JobAction.objects.create(
-        job=job,
-        key="mail",
-        title="Mail",
-        content=content,
-        content_hash=actions.hash_of(content),
-        status=status,
-        attempt=1,
-        expires_at=timezone.now() + timedelta(hours=1),
-        **values,
-    )
-
-
 def _asks(job: BuildJob) -> None:
-    outcome = WaitForInput(question="How many?", fields={"n": Field(type="integer")})
-    change = runner.change_of(job, outcome)
-    transitions.apply(job.pk, change, fence=job.lease_id)
+    report(job, WaitForInput(question="How many?", fields={"n": Field(type="integer")}))
 
 
 # -- enqueue and claim ---------------------------------------------------------------
@@ -160,7 +134,7 @@ def _asks(job: BuildJob) -> None:
 def test_enqueue() -> None:
     _all_or_nothing(
         lambda: enqueueing.enqueue(Probe()),
-        lambda: _events(BuildJob.objects.get()) == ["enqueue"],
+        lambda: kinds(BuildJob.objects.get()) == ["enqueue"],
     )
 
 
@@ -169,7 +143,7 @@ def test_enqueue_in_place_of_another() -> None:
 
     def done() -> bool:
         new = BuildJob.objects.exclude(pk=old.pk).get()
-        return (_now(old).status, new.status) == ("cancelled", "pending")
+        return (fresh(old).status, new.status) == ("cancelled", "pending")
 
     def act() -> object:
         return enqueueing.enqueue(Probe(), dedupe_key="one", on_duplicate="replace")
@@ -178,7 +152,7 @@ def test_enqueue_in_place_of_another() -> None:
         if not killed_before(number, act):
             break
         # Two transactions: the old one may be gone before the new one is there.
-        assert _now(old).status in {"pending", "cancelled"}
+        assert fresh(old).status in {"pending", "cancelled"}
         assert BuildJob.objects.filter(completed_at=None).count() <= 1
     assert done()
 
@@ -188,9 +162,9 @@ def test_claim() -> None:
     _all_or_nothing(
         lambda: claiming.claim(claiming.Scope(), holder()),
         lambda: (
-            _now(job).attempt == 1
-            and JobRun.objects.get().pk == _now(job).lease_id
-            and _events(job) == ["enqueue", "claim"]
+            fresh(job).attempt == 1
+            and JobRun.objects.get().pk == fresh(job).lease_id
+            and kinds(job) == ["enqueue", "claim"]
         ),
     )
 
@@ -200,7 +174,7 @@ def test_promote() -> None:
     job = make_job(JobStatus.SCHEDULED, due_at=moment)
     _all_or_nothing(
         transitions.promote_due,
-        lambda: _now(job).status == "pending" and _events(job) == ["promote"],
+        lambda: fresh(job).status == "pending" and kinds(job) == ["promote"],
     )
 
 
@@ -239,10 +213,10 @@ def test_wait_for_input() -> None:
 
 def test_wait_that_is_over_before_it_begins() -> None:
     job = make_job(JobStatus.IN_PROGRESS)
-    _action(job, ActionStatus.APPROVED)
+    make_action(job, ActionStatus.APPROVED)
     _all_or_nothing(
         _report(job, WaitForApproval()),
-        lambda: _now(job).status == "pending" and _events(job) == ["wait", "wake"],
+        lambda: fresh(job).status == "pending" and kinds(job) == ["wait", "wake"],
     )
 
 
@@ -253,9 +227,9 @@ def test_the_last_child_wakes_its_parent() -> None:
     _all_or_nothing(
         _report(child, Done()),
         lambda: (
-            _now(child).status == "done"
-            and _now(parent).status == "pending"
-            and _events(parent) == ["wait", "wake"]
+            fresh(child).status == "done"
+            and fresh(parent).status == "pending"
+            and kinds(parent) == ["wait", "wake"]
         ),
     )
 
@@ -267,9 +241,9 @@ def test_a_failed_child_fails_its_parent() -> None:
     _all_or_nothing(
         _report(child, Retry(reason="no")),
         lambda: (
-            _now(child).status == "failed"
-            and _now(parent).error_code == "child_failed"
-            and _events(parent) == ["wait", "child_failed"]
+            fresh(child).status == "failed"
+            and fresh(parent).error_code == "child_failed"
+            and kinds(parent) == ["wait", "child_failed"]
         ),
     )
 
@@ -287,16 +261,11 @@ def test_rescue() -> None:
 
 def test_rescue_in_the_middle_of_an_effect_outside() -> None:
     job = make_job(JobStatus.IN_PROGRESS)
-    action = _action(
-        job,
-        ActionStatus.EXECUTING,
-        lease_id=job.lease_id,
-        started_at=timezone.now(),
-    )
+    action = make_action(job, ActionStatus.EXECUTING)
 
     def done() -> bool:
         action.refresh_from_db()
-        found = _now(job)
+        found = fresh(job)
         return (found.status, found.error_code, action.status) == (
             "failed",
             "outcome_unknown",
@@ -311,7 +280,7 @@ def test_a_final_hook_tried_again(add_kind: AddKind) -> None:
     job = make_job(JobStatus.DONE, payload={"kind": kind}, hook_pending=True)
     _all_or_nothing(
         lambda: transitions.retry_final_hook(job.pk),
-        lambda: Effect.objects.count() == 1 and not _now(job).hook_pending,
+        lambda: Effect.objects.count() == 1 and not fresh(job).hook_pending,
     )
 
 
@@ -339,7 +308,7 @@ def test_a_step() -> None:
         killed = killed_before(number, act)
         effects, steps = Effect.objects.count(), Checkpoint.objects.count()
         assert (effects, steps) in {(0, 0), (1, 1)}, number
-        assert _events(job).count("step_finished") == steps
+        assert kinds(job).count("step_finished") == steps
         if not killed:
             break
         if steps:
@@ -398,7 +367,7 @@ def test_a_verb_that_lets_a_job_go_on(name: str, start: str) -> None:
     job = make_job(start)
     _all_or_nothing(
         lambda: verbs.VERBS[name][0](job.pk, actor=ANNA, reason="because"),
-        lambda: _now(job).status == "pending" and _events(job) == [name],
+        lambda: fresh(job).status == "pending" and kinds(job) == [name],
     )
 
 
@@ -408,10 +377,10 @@ def test_an_answer() -> None:
     _all_or_nothing(
         lambda: verbs.answer(job.pk, values={"n": 3}, actor=ANNA),
         lambda: (
-            _now(job).status == "pending"
+            fresh(job).status == "pending"
             and JobProgress.objects.get().answers == {"n": 3}
             and JobProgress.objects.get().waits_for is None
-            and _events(job) == ["wait", "answered", "wake"]
+            and kinds(job) == ["wait", "answered", "wake"]
         ),
     )
 
@@ -420,7 +389,7 @@ def test_another_priority() -> None:
     job = make_job()
     _all_or_nothing(
         lambda: verbs.change_priority(job.pk, priority=5, actor=ANNA),
-        lambda: _now(job).priority == 5 and _events(job) == ["priority_changed"],
+        lambda: fresh(job).priority == 5 and kinds(job) == ["priority_changed"],
     )
 
 
@@ -429,48 +398,48 @@ def test_another_due_time() -> None:
     later = timezone.now() + timedelta(hours=1)
     _all_or_nothing(
         lambda: verbs.change_due(job.pk, due_at=later, actor=ANNA),
-        lambda: _now(job).status == "scheduled" and _events(job) == ["reschedule"],
+        lambda: fresh(job).status == "scheduled" and kinds(job) == ["reschedule"],
     )
 
 
 @pytest.mark.parametrize("decide", [actions.approve, actions.deny])
 def test_a_decision(decide: Callable[..., JobAction]) -> None:
     job = make_job(JobStatus.IN_PROGRESS)
-    action = _action(job, ActionStatus.AWAITING_REVIEW)
+    action = make_action(job, ActionStatus.AWAITING_REVIEW)
     _report(job, WaitForApproval())()
     _all_or_nothing(
         lambda: decide(
             action.pk, content_hash=action.content_hash, actor=ANNA, reason="because"
         ),
         lambda: (
-            _now(job).status == "pending"
+            fresh(job).status == "pending"
             and JobAction.objects.get().decided_by == "anna"
-            and len(_events(job)) == 3
+            and len(kinds(job)) == 3
         ),
     )
 
 
 def test_settling() -> None:
     job = make_job(JobStatus.FAILED)
-    action = _action(job, ActionStatus.OUTCOME_UNKNOWN)
+    action = make_action(job, ActionStatus.OUTCOME_UNKNOWN)
     _all_or_nothing(
         lambda: actions.settle(action.pk, happened=True, actor=ANNA, reason="seen"),
         lambda: (
             JobAction.objects.get().status == "succeeded"
-            and _events(job) == ["action_settled"]
+            and kinds(job) == ["action_settled"]
         ),
     )
 
 
 def test_an_expiry() -> None:
     job = make_job(JobStatus.IN_PROGRESS)
-    _action(job, ActionStatus.AWAITING_REVIEW)
+    make_action(job, ActionStatus.AWAITING_REVIEW)
     _report(job, WaitForApproval())()
     JobAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     _all_or_nothing(
         actions.expire_old,
         lambda: (
-            _now(job).status == "pending"
+            fresh(job).status == "pending"
             and JobAction.objects.get().status == "expired"
         ),
     )
@@ -522,9 +491,9 @@ def test_of_many_retried_those_so_far_are_and_the_rest_untouched() -> None:
             return verbs.retry_many(ids, actor=ANNA, reason="again")
 
         killed = killed_before(number, act)
-        done = [_now(job).status == "pending" for job in jobs]
+        done = [fresh(job).status == "pending" for job in jobs]
         assert done == sorted(done, reverse=True)
-        assert [_events(job) == ["retry"] for job in jobs] == done
+        assert [kinds(job) == ["retry"] for job in jobs] == done
         seen.add(sum(done))
         if not killed:
             break

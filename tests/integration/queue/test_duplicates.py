@@ -15,8 +15,9 @@ from buildqueue.queue.outcomes import Actor
 from buildqueue.states import FINAL, OPEN, UNCLAIMED, JobStatus
 from tests.factories import make_job
 from tests.host.jobs import Probe
+from tests.support.jobs import fresh, kinds
 from tests.support.races import race
-from tests.support.turns import claim, fresh, kinds
+from tests.support.turns import claim
 
 ANNA = Actor(label="anna", id="7")
 KEY = "nightly"
@@ -130,6 +131,17 @@ def test_with_replace_a_job_that_has_begun_stays_and_the_new_one_is_refused(
     assert refused.value.job_id == old.pk
     assert BuildJob.objects.filter(pk=old.pk).values().get() == before
     assert other.status == JobStatus.PENDING
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("status", sorted(UNCLAIMED))
+def test_with_replace_a_job_that_has_ever_run_stays(status: str) -> None:
+    old = make_job(status, dedupe_key=KEY, attempt=1)
+
+    with pytest.raises(DuplicateJob):
+        _enqueue("replace")
+
+    assert fresh(old).status == status
 
 
 @pytest.mark.django_db

@@ -23,12 +23,14 @@ from buildqueue.queue.outcomes import (
     Outcome,
     WaitForChildren,
 )
-from buildqueue.states import FINAL, JobStatus, RunOutcome
+from buildqueue.states import FINAL, ActionStatus, JobStatus, RunOutcome
 from tests.factories import make_job
 from tests.host.jobs import Probe
+from tests.support.decisions import make_action
+from tests.support.jobs import fresh, kinds
 from tests.support.killing import killed_before
 from tests.support.races import PATIENCE, race, somebody_waits
-from tests.support.turns import claim, fresh, kinds, make_action, report, turn, turns
+from tests.support.turns import claim, report, turn, turns
 from tests.support.waiting import wait_until
 
 from .conftest import AddKind
@@ -614,3 +616,32 @@ def test_a_child_alone_is_not_retried_while_its_parent_has_ended() -> None:
     assert refused.value.extra == {"parent": str(parent.pk)}
     child.refresh_from_db()
     assert child.status == JobStatus.CANCELLED
+
+
+def test_a_retry_that_is_refused_leaves_the_children_as_they_were() -> None:
+    parent = make_job(JobStatus.FAILED)
+    child = make_job(JobStatus.FAILED, parent=parent)
+    make_action(parent, ActionStatus.OUTCOME_UNKNOWN)
+
+    with pytest.raises(Refused) as refused:
+        verbs.retry(parent.pk, actor=ANNA)
+
+    assert refused.value.code == "outcome_unknown"
+    assert (fresh(parent).status, fresh(child).status) == ("failed", "failed")
+    assert kinds(child) == []
+
+
+def test_a_duty_in_the_middle_of_a_retry_undoes_nothing(add_kind: AddKind) -> None:
+    def look(job: BuildJob) -> None:
+        [found] = race(1, lambda _: recovery.repair_pairs())
+        assert found == 0
+
+    kind = add_kind(on_reopen=look)
+    parent = make_job(JobStatus.CANCELLED, payload={"kind": kind})
+    child = make_job(JobStatus.CANCELLED, parent=parent)
+
+    verbs.retry(parent.pk, actor=ANNA)
+
+    assert (fresh(parent).status, fresh(child).status) == ("pending", "pending")
+    told = JobEvent.objects.get(job_id=parent.pk, kind="retry")
+    assert told.detail == {"children": 1}

@@ -17,8 +17,9 @@ from buildqueue.states import JobStatus, RunOutcome
 from tests.factories import make_job
 from tests.support.races import race
 from tests.support.scratch import url_of
+from tests.support.turns import holder
 
-from .conftest import AddKind, holder
+from .conftest import AddKind
 
 LEASE = timedelta(minutes=1)
 CRASH = Cause(
@@ -43,11 +44,13 @@ def _fresh(job: BuildJob) -> BuildJob:
 
 
 @pytest.mark.django_db
-def test_renewal_extends_the_leases_of_the_named_slots_only() -> None:
-    mine, other = make_job(JobStatus.IN_PROGRESS), make_job(JobStatus.IN_PROGRESS)
+def test_renewal_extends_the_named_leases_only_and_no_other_of_the_slot() -> None:
+    slot = uuid.uuid4()
+    mine = make_job(JobStatus.IN_PROGRESS, slot=slot)
+    other = make_job(JobStatus.IN_PROGRESS, slot=slot)
 
-    assert mine.slot is not None
-    renewed = leases.renew([mine.slot], timedelta(hours=1))
+    assert mine.lease_id is not None
+    renewed = leases.renew([mine.lease_id], timedelta(hours=1))
 
     assert renewed == {mine.lease_id}
     assert mine.lease_until is not None
@@ -61,15 +64,15 @@ def test_renewal_extends_the_leases_of_the_named_slots_only() -> None:
 def test_a_lease_that_is_over_is_not_renewed() -> None:
     job = _over()
 
-    assert job.slot is not None
-    assert leases.renew([job.slot], LEASE) == set()
-    assert leases.held([job.lease_id or uuid.uuid4()]) == set()
+    assert job.lease_id is not None
+    assert leases.renew([job.lease_id], LEASE) == set()
+    assert leases.held([job.lease_id]) == set()
 
 
 def test_renewal_skips_a_row_that_somebody_holds(committed: None) -> None:
-    slot = uuid.uuid4()
-    locked = make_job(JobStatus.IN_PROGRESS, slot=slot)
-    free = make_job(JobStatus.IN_PROGRESS, slot=slot)
+    locked = make_job(JobStatus.IN_PROGRESS)
+    free = make_job(JobStatus.IN_PROGRESS)
+    both = [job.lease_id for job in (locked, free) if job.lease_id]
     url = url_of(connection.settings_dict["NAME"])
 
     with psycopg.connect(url) as session:
@@ -78,9 +81,9 @@ def test_renewal_skips_a_row_that_somebody_holds(committed: None) -> None:
         )
         with connection.cursor() as cursor:
             cursor.execute("SET lock_timeout = '1ms'")
-        assert leases.renew([slot], LEASE) == {free.lease_id}
+        assert leases.renew(both, LEASE) == {free.lease_id}
 
-    assert leases.renew([slot], LEASE) == {locked.lease_id, free.lease_id}
+    assert leases.renew(both, LEASE) == set(both)
 
 
 # -- rescue ------------------------------------------------------------------------

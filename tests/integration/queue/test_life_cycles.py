@@ -42,19 +42,12 @@ from buildqueue.worker import runner
 from tests.factories import make_job
 from tests.host.jobs import Probe
 from tests.host.models import Effect
+from tests.support.decisions import make_action
+from tests.support.jobs import fresh, kinds, story
 from tests.support.killing import killed_before
-from tests.support.turns import (
-    claim,
-    fresh,
-    kinds,
-    make_action,
-    report,
-    story,
-    turn,
-    turns,
-)
+from tests.support.turns import claim, holder, report, turn, turns
 
-from .conftest import AddKind, holder
+from .conftest import AddKind
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -65,7 +58,12 @@ DIED = Cause(
     message="killed by SIGKILL",
     exit_signal=9,
 )
-STOPPED = {"outcome": RunOutcome.RELEASED}
+BOTH_STEPS = [
+    ("step_started", "first"),
+    ("step_finished", "first"),
+    ("step_started", "second"),
+    ("step_finished", "second"),
+]
 
 
 def _lease_is_over(job: BuildJob) -> None:
@@ -95,9 +93,7 @@ def _effects() -> list[tuple[str, int]]:
 
 def test_a_life_without_trouble(add_kind: AddKind) -> None:
     def handle(ctx: Context, payload: object) -> Outcome:
-        slot = ctx.job.slot
-        assert slot is not None
-        assert leases.renew([slot], timedelta(hours=1)) == {ctx.lease_id}
+        assert leases.renew([ctx.lease_id], timedelta(hours=1)) == {ctx.lease_id}
         ctx.checkpoint(state={"at": "half"})
         return _two_steps(ctx, payload)
 
@@ -108,10 +104,7 @@ def test_a_life_without_trouble(add_kind: AddKind) -> None:
         ("enqueue", "pending"),
         ("claim", "in_progress"),
         ("checkpoint", "state"),
-        ("step_started", "first"),
-        ("step_finished", "first"),
-        ("step_started", "second"),
-        ("step_finished", "second"),
+        *BOTH_STEPS,
         ("finish", "done"),
     ]
     ended = fresh(job)
@@ -135,10 +128,7 @@ def test_a_life_with_a_worker_that_stops(add_kind: AddKind) -> None:
         ("claim", "in_progress"),
         ("hand_back", "pending"),
         ("claim", "in_progress"),
-        ("step_started", "first"),
-        ("step_finished", "first"),
-        ("step_started", "second"),
-        ("step_finished", "second"),
+        *BOTH_STEPS,
         ("finish", "done"),
     ]
     ended = fresh(job)
@@ -543,8 +533,8 @@ def test_a_worker_whose_clock_is_off_by_an_hour_behaves_the_same(
         assert taken is not None
         assert taken.pk == job.pk
         assert recovery.rescue_expired() == 0
-        assert taken.slot is not None
-        assert leases.renew([taken.slot], timedelta(minutes=1)) == {taken.lease_id}
+        assert taken.lease_id is not None
+        assert leases.renew([taken.lease_id], timedelta(minutes=1)) == {taken.lease_id}
         report(taken, outcome)
     mail, _ = _proposed(add_kind)
 

@@ -7,37 +7,19 @@ at that moment, were a deadlock, of which the server ended one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
-from django.db import connection, connections
+from django.db import connections
 
 from buildqueue.models import JobAction
 from buildqueue.queue import verbs
 from buildqueue.queue.context import Context, fencing
 from buildqueue.queue.outcomes import Actor
 from buildqueue.states import ActionStatus, JobStatus
-from tests.support.attempts import elsewhere, run_of
+from tests.support.races import somebody_waits
 from tests.support.waiting import wait_until
 
 ANNA = Actor(label="anna")
-WAITING = """
-SELECT EXISTS (SELECT 1 FROM pg_stat_activity
-               WHERE datname = current_database() AND wait_event_type = 'Lock')
-"""
-
-
-@pytest.fixture
-def ctx(committed: None) -> Iterator[Context]:
-    """Be the run of a job."""
-    with run_of() as made:
-        yield made
-
-
-def _somebody_waits() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(WAITING)
-        return bool(cursor.fetchone()[0])
 
 
 def test_who_cancels_a_job_whose_effect_is_being_told_waits_for_it(
@@ -59,7 +41,7 @@ def test_who_cancels_a_job_whose_effect_is_being_told_waits_for_it(
     def meet() -> None:
         """Let the person come after the action was moved, and before the commit."""
         person.start()
-        wait_until(lambda: elsewhere(_somebody_waits), message="nobody waits")
+        wait_until(somebody_waits, message="nobody waits")
         look()
 
     def effect(action: JobAction) -> None:

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection
+from django.db import connection
 
-from buildqueue.exceptions import LostLeaseError, Refused
+from buildqueue.exceptions import (
+    InvalidOption,
+    LostLeaseError,
+    NotStorable,
+    OutcomeUnknown,
+    Refused,
+)
 from buildqueue.models import BuildJob, JobProgress
-from buildqueue.queue import verbs
+from buildqueue.queue import failures, verbs
 from buildqueue.queue.context import Context
-from buildqueue.queue.outcomes import Actor
+from buildqueue.queue.outcomes import Actor, Fail
 from buildqueue.queue.records import compare_and_swap, progress_of, state_of
 from buildqueue.states import JobStatus
 from tests.factories import make_job
-from tests.support.attempts import (
-    elsewhere,
-    fresh,
-    next_attempt,
-    run_of,
-    taken_over,
-    told,
-)
+from tests.support.attempts import elsewhere, next_attempt, run_of, taken_over
+from tests.support.jobs import fresh, story
 from tests.support.races import race
 
 ANNA = Actor(label="anna")
@@ -43,13 +44,6 @@ BEFORE: dict[str, Any] = {
 }
 
 pytestmark = pytest.mark.usefixtures("committed")
-
-
-@pytest.fixture
-def ctx(committed: None) -> Iterator[Context]:
-    """Be the run of a job."""
-    with run_of() as made:
-        yield made
 
 
 def _row(job: BuildJob) -> dict[str, Any]:
@@ -191,7 +185,7 @@ def test_only_what_is_given_changes_and_the_row_is_returned_as_it_is(
         given, found = getattr(returned, field.attname), getattr(stored, field.attname)
         assert given == found, field.attname
     assert stored.lease_id == ctx.lease_id
-    assert told(ctx.job)[-1] == ("checkpoint", ", ".join(sorted(names)))
+    assert story(ctx.job)[-1] == ("checkpoint", ", ".join(sorted(names)))
 
 
 def test_an_empty_list_replaces_and_what_is_not_given_is_kept(ctx: Context) -> None:
@@ -224,10 +218,110 @@ def test_texts_in_a_checkpoint_are_made_fit(ctx: Context) -> None:
 def test_what_is_no_json_is_refused_and_nothing_changes(ctx: Context) -> None:
     ctx.checkpoint(**BEFORE)
 
-    with pytest.raises(TypeError):
+    with pytest.raises(NotStorable, match="no JSON"):
         ctx.checkpoint(state={"a": object()})
 
     assert _remembered(ctx.job) == BEFORE
+
+
+def _nested(depth: int) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for _ in range(depth):
+        made = {"a": made}
+    return made
+
+
+HOSTILE: list[Any] = [
+    _nested(101),
+    _nested(3000),
+    {"a": float("nan")},
+    {"a": object()},
+    {"a": 10**5000},
+    {("a",): 1},
+    [1],
+    "x",
+    5,
+    {"a": "x" * 5_000_000},
+]
+
+
+@pytest.mark.parametrize("document", HOSTILE, ids=range(len(HOSTILE)))
+def test_what_cannot_be_stored_is_refused_at_once_and_nothing_changes(
+    ctx: Context, document: Any
+) -> None:
+    ctx.checkpoint(**BEFORE)
+
+    for given in ({"state": document}, {"plan": {"a": document}}, {"plan": [document]}):
+        if given == {"plan": [document]} and not isinstance(document, dict):
+            continue  # a scalar in a list is all right
+        with pytest.raises(NotStorable):
+            ctx.checkpoint(**given)
+    for options in ({"expected": {}, "patch": document}, {"expected": document}):
+        with pytest.raises(InvalidOption):
+            compare_and_swap(ctx.job.pk, **{"patch": {}} | options)
+    with pytest.raises(NotStorable):
+        ctx.propose("k", document)
+
+    assert _remembered(ctx.job) == BEFORE
+
+
+def test_a_state_that_grows_too_large_piece_by_piece_is_refused(ctx: Context) -> None:
+    piece = "x" * 1_500_000
+    ctx.checkpoint(state={"a": piece})
+    ctx.checkpoint(state={"b": piece})
+
+    with pytest.raises(NotStorable, match="larger than"):
+        ctx.checkpoint(state={"c": piece})
+    with pytest.raises(InvalidOption, match="larger than"):
+        compare_and_swap(ctx.job.pk, {}, {"c": piece})
+
+    assert set(ctx.state) == {"a", "b"}
+
+
+@pytest.mark.parametrize("name", ["nope", None, 5, object()])
+def test_a_state_of_no_job_at_all_is_not_found(name: Any, committed: None) -> None:
+    with pytest.raises(Refused) as refused:
+        compare_and_swap(name, {}, {})
+
+    assert refused.value.code == "not_found"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda ctx: ctx.progress("x"),
+        lambda ctx: ctx.progress(True),
+        lambda ctx: ctx.progress(1.5),
+        lambda ctx: ctx.progress(10**30),
+        lambda ctx: ctx.progress(1, -1),
+        lambda ctx: ctx.progress(1, 2, 5),
+        lambda ctx: ctx.note(5),
+        lambda ctx: ctx.note("x", d=_nested(300)),
+        lambda ctx: ctx.note("x", d=float("nan")),
+        lambda ctx: ctx.once("x", lambda: float("nan")),
+        lambda ctx: ctx.once("x", lambda: _nested(600)),
+        lambda ctx: ctx.propose(b"k", {}),
+        lambda ctx: ctx.propose("k", {}, title=5),
+        lambda ctx: ctx.propose("k", {}, expires_in=timedelta.max),
+        lambda ctx: ctx.propose("k", {}, expires_in=5),
+    ],
+)
+def test_a_call_that_can_never_work_fails_its_job_and_is_not_tried_again(
+    ctx: Context, call: Callable[[Context], Any]
+) -> None:
+    with pytest.raises(NotStorable) as refused:
+        call(ctx)
+
+    outcome = failures.outcome_of(refused.value)
+    assert isinstance(outcome, Fail)
+    assert outcome.code == "not_storable"
+
+
+def test_a_receipt_that_cannot_be_stored_leaves_the_outcome_open(ctx: Context) -> None:
+    ctx.propose("k", {}, review=False)
+
+    with pytest.raises(OutcomeUnknown, match=r"receipt|deeper"):
+        ctx.perform("k", lambda action: _nested(300))
 
 
 def test_a_checkpoint_after_the_lease_was_taken_over_leaves_the_row_as_it_was(
@@ -236,7 +330,7 @@ def test_a_checkpoint_after_the_lease_was_taken_over_leaves_the_row_as_it_was(
     ctx.checkpoint(**BEFORE)
     ctx.progress(1, 2, "half")
     taken_over(ctx.job)
-    before = _row(ctx.job), told(ctx.job)
+    before = _row(ctx.job), story(ctx.job)
 
     for name, value in FIELDS.items():
         with pytest.raises(LostLeaseError):
@@ -244,7 +338,7 @@ def test_a_checkpoint_after_the_lease_was_taken_over_leaves_the_row_as_it_was(
     with pytest.raises(LostLeaseError):
         ctx.progress(2, 2, "done")
 
-    assert (_row(ctx.job), told(ctx.job)) == before
+    assert (_row(ctx.job), story(ctx.job)) == before
 
 
 def test_a_run_without_its_lease_makes_not_even_an_empty_row(ctx: Context) -> None:
@@ -325,7 +419,7 @@ def test_progress_that_makes_no_sense_is_refused_and_the_run_goes_on(
 ) -> None:
     ctx.progress(1, 2)
 
-    with pytest.raises(IntegrityError):
+    with pytest.raises(NotStorable, match="from 0 on"):
         ctx.progress(-1)
 
     ctx.progress(2, 2, "a\x00" + "b" * 1000)

@@ -28,8 +28,7 @@ def claim(_: Any) -> list[UUID]:
     """Take what there is; done in the processes, which import this module."""
     from buildqueue.queue import claiming
     from buildqueue.queue.claiming import Scope
-
-    from .conftest import holder
+    from tests.support.turns import holder
 
     return [job.lease_id for job in claiming.claim(Scope(), holder()) if job.lease_id]
 

@@ -91,6 +91,28 @@ def test_another_attempt_that_fails_is_told_again() -> None:
     assert Notice.objects.filter(destination="all").count() == 2
 
 
+def test_done_is_told_again_when_its_result_was_missing_and_it_is_done_anew() -> None:
+    job = ended("done")
+    outbox.tell_change(job, change_to(JobStatus.DONE))
+
+    job.attempt = 3
+    for _ in range(2):
+        outbox.tell_change(job, change_to(JobStatus.DONE))
+
+    assert told() == [("job.done", "all")] * 2
+
+
+def test_the_same_question_is_told_once_an_attempt() -> None:
+    job = make_job("waiting_input", attempt=1)
+    asked = questions.stored("Which code?", {"code": questions.Field()})
+
+    for attempt in (1, 1, 2, 2):
+        job.attempt = attempt
+        outbox.tell_question(job, asked)
+
+    assert told() == [("input.asked", "all")] * 2
+
+
 def test_a_notice_says_what_happened_and_nothing_secret() -> None:
     job = ended(
         "failed",

@@ -21,12 +21,14 @@ from django.utils import timezone
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from buildqueue.exceptions import Refused
+from buildqueue.management import work_text
 from buildqueue.models import JobEvent, Notice
-from buildqueue.queue import outbox
-from buildqueue.queue.outbox import sending
+from buildqueue.queue import outbox, questions
+from buildqueue.queue.outbox import sending, webhooks
 from buildqueue.queue.outbox.sending import MOST_TRIES
 from buildqueue.queue.outcomes import Actor
 from tests.factories import make_job
+from tests.support.decisions import make_action
 from tests.support.races import race
 from tests.support.receiver import SECRET, Receiver, receiving
 
@@ -342,3 +344,83 @@ def test_a_mail_says_what_happened_under_an_id_that_stays(
     assert "job.failed at 2030-01-01" in text
     assert "error code: no" in text
     assert json.dumps(BODY) not in text
+
+
+def test_a_mail_shows_a_question_as_the_command_line_does_and_what_to_type(
+    db: None, inbox: Inbox
+) -> None:
+    job = make_job("waiting_input")
+    color = questions.Field(type="choice", choices=("red", "blue"), help="Not green.")
+    asked = questions.stored(
+        "Which?", {"color": color, "n": questions.Field(label="N")}
+    )
+
+    with wanting({"name": "ops", "events": ["*"], "email": ["ada@example.org"]}):
+        outbox.tell_question(job, asked)
+        assert outbox.send_due() == 1
+
+    text = inbox.taken[0][1].get_content().replace("\r\n", "\n")
+    lines = list(work_text.question_lines(asked))
+    assert "\n".join(lines) in text
+    assert "  color=(red | blue)  Not green." in lines
+    assert f"  manage.py buildqueue answer {str(job.pk)[:8]} color=… n=…" in text
+
+
+def test_a_message_of_many_lines_forges_no_line_of_a_mail(
+    db: None, inbox: Inbox
+) -> None:
+    forged = "x\n\njob.done at 2026\n\rjob: 1\x85status: done\u2028To type:"
+    data = {"status": "failed", "error": {"message": forged}}
+
+    with wanting({"name": "ops", "events": ["*"], "email": ["ada@example.org"]}):
+        make_notice(event="job.failed", body=BODY | {"data": data})
+        assert outbox.send_due() == 1
+
+    lines = inbox.taken[0][1].get_content().splitlines()
+    assert "error message: x" in lines
+    for line in ("job.done at 2026", "job: 1", "status: done", "To type:"):
+        assert f"    | {line}" in lines
+        assert line not in lines
+
+
+def test_a_receiver_that_answers_byte_by_byte_holds_nothing_up(
+    db: None, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "DEADLINE_SECONDS", 0.5)
+    slow = make_notice(destination="slow")
+    good = make_notice()
+
+    with wanting(receiver.destination("/drip", name="slow"), receiver.destination()):
+        assert outbox.send_due() == 1
+
+    slow.refresh_from_db()
+    good.refresh_from_db()
+    assert (slow.status, good.status) == ("pending", "sent")
+    assert slow.error_msg.startswith("no whole answer within")
+
+
+def test_the_deadline_of_an_exchange_is_below_the_time_a_notice_is_held() -> None:
+    whole = webhooks.DEADLINE_SECONDS + webhooks.TIMEOUT_SECONDS
+
+    assert whole < sending.HOLD.total_seconds()
+
+
+@pytest.mark.parametrize(
+    ("event", "verbs"),
+    [
+        ("approval.asked", ["approve", "deny"]),
+        ("action.outcome_unknown", ["settle"]),
+    ],
+)
+def test_a_mail_of_an_action_says_what_to_type(
+    db: None, inbox: Inbox, event: str, verbs: list[str]
+) -> None:
+    action = make_action()
+
+    with wanting({"name": "ops", "events": ["*"], "email": ["ada@example.org"]}):
+        outbox.tell_action(action.job, action, event)
+        assert outbox.send_due() == 1
+
+    text = inbox.taken[0][1].get_content()
+    for verb in verbs:
+        assert f"  manage.py buildqueue {verb} {str(action.pk)[:8]}" in text

@@ -103,7 +103,7 @@ def test_actions_that_need_something_are_found(many: None) -> None:
 
     _no_scan(lambda: actions.expire_old())
     _no_scan(lambda: actions.sweep())
-    _no_scan(lambda: actionflow.leave_unknown(job))
+    _no_scan(lambda: actionflow.unsettled(job))
     _no_scan(lambda: actionflow.cancel_undecided(job))
     _no_scan(lambda: actions.find(uuid.uuid4(), "mail"))
 

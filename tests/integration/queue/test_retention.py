@@ -142,6 +142,7 @@ def test_what_somebody_still_needs_never_leaves(db: None) -> None:
     BuildJob.objects.filter(pk=open_job.pk).update(created_at=long_ago)
     waiting_parent, parent_of_open = make_job("waiting_children"), old("failed", 1000)
     unknown, running_on = old("failed", 1000), old("cancelled", 1000)
+    parent_to_retry = old("failed", 50)
     make_action(unknown, "outcome_unknown")
     make_run(running_on)
     kept = [
@@ -153,6 +154,8 @@ def test_what_somebody_still_needs_never_leaves(db: None) -> None:
         unknown,
         running_on,
         old("failed", 1000, hook_pending=True),
+        parent_to_retry,
+        old("done", 1000, parent=parent_to_retry),  # its result is wanted then
         old("done", 1000, completed_at=days_ago(1)),  # waited for long, ended lately
     ]
     ended_family = old("done", 1000)

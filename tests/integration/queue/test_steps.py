@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +16,12 @@ from django.db import DatabaseError, IntegrityError, OperationalError, connectio
 from django.db import transaction as transactions
 from django.utils import timezone
 
-from buildqueue.exceptions import LostLeaseError, PermanentError
+from buildqueue.exceptions import (
+    LostLeaseError,
+    NotStorable,
+    PermanentError,
+    StepTimeLimit,
+)
 from buildqueue.models import BuildJob, Checkpoint, JobEvent
 from buildqueue.queue import leases, recovery, verbs
 from buildqueue.queue.context import Context
@@ -23,27 +30,15 @@ from buildqueue.queue.outcomes import Actor
 from buildqueue.states import JobStatus
 from tests.factories import make_job
 from tests.host.models import Effect
-from tests.support.attempts import (
-    elsewhere,
-    fresh,
-    next_attempt,
-    run_of,
-    taken_over,
-    told,
-)
-from tests.support.races import race
+from tests.support.attempts import elsewhere, next_attempt, run_of, taken_over
+from tests.support.jobs import fresh, story
+from tests.support.races import PATIENCE, race, somebody_waits
+from tests.support.waiting import wait_until
 
 ANNA = Actor(label="anna")
 PAST = timedelta(seconds=5)
 
 pytestmark = pytest.mark.usefixtures("committed")
-
-
-@pytest.fixture
-def ctx(committed: None) -> Iterator[Context]:
-    """Be the run of a job."""
-    with run_of() as made:
-        yield made
 
 
 def _effects(label: str | None = None) -> int:
@@ -74,7 +69,7 @@ def test_effect_checkpoint_and_event_are_seen_by_others_at_once_and_together(
     ctx: Context,
 ) -> None:
     def seen() -> tuple[int, int, list[tuple[str, str]]]:
-        return _effects(), len(_stored(ctx)), told(ctx.job)
+        return _effects(), len(_stored(ctx)), story(ctx.job)
 
     with ctx.step("charge") as step:
         Effect.objects.create(label="charge")
@@ -102,7 +97,7 @@ def test_an_exception_takes_everything_back_and_is_told(ctx: Context) -> None:
         _run(ctx, "charge", charge)
 
     assert (_effects(), _stored(ctx), ctx.state) == (0, {}, {})
-    assert told(ctx.job) == [("step_started", "charge"), ("step_failed", "charge")]
+    assert story(ctx.job) == [("step_started", "charge"), ("step_failed", "charge")]
     assert JobEvent.objects.get(kind="step_failed").detail == {"error": "ValueError"}
 
 
@@ -147,7 +142,7 @@ def test_a_step_whose_lease_is_taken_meanwhile_has_not_happened(
         _run(ctx, "charge", charge)
 
     assert (_effects(), _stored(ctx)) == (0, {})
-    kinds = [kind for kind, _ in told(ctx.job)]
+    kinds = [kind for kind, _ in story(ctx.job)]
     assert "step_finished" not in kinds
     assert "step_failed" not in kinds
 
@@ -158,7 +153,7 @@ def test_a_step_does_not_begin_without_the_lease(ctx: Context) -> None:
     with pytest.raises(LostLeaseError), ctx.step("charge"):
         pytest.fail("the body ran")
 
-    assert told(ctx.job) == []
+    assert story(ctx.job) == []
 
 
 def test_the_fence_is_the_last_word_also_for_what_a_handler_commits_itself(
@@ -191,11 +186,9 @@ def _fill(ctx: Context) -> None:
 
 
 def test_an_open_step_delays_no_renewal(ctx: Context) -> None:
-    assert ctx.job.slot is not None
-
     with ctx.step("long"):
         _fill(ctx)
-        renewed = elsewhere(leases.renew, [ctx.job.slot], timedelta(hours=1))
+        renewed = elsewhere(leases.renew, [ctx.lease_id], timedelta(hours=1))
 
     assert renewed == {ctx.lease_id}
     assert list(_stored(ctx)) == ["child:child", "long"]
@@ -324,12 +317,14 @@ def test_a_step_inside_a_transaction_is_refused(
     assert _stored(ctx) == {}
 
 
-@pytest.mark.parametrize("name", ["", "a" * 201, "nul \x00", "half \ud800"])
-def test_a_name_that_cannot_be_kept_is_refused(ctx: Context, name: str) -> None:
-    with pytest.raises(ValueError, match="a step needs a name"), ctx.step(name):
+@pytest.mark.parametrize(
+    "name", ["", "a" * 201, "nul \x00", "half \ud800", "child:mine", 5, None, ["a"]]
+)
+def test_a_name_that_cannot_be_kept_is_refused(ctx: Context, name: Any) -> None:
+    with pytest.raises(NotStorable, match="a step's name must"), ctx.step(name):
         pytest.fail("the body ran")
 
-    assert told(ctx.job) == []
+    assert story(ctx.job) == []
 
 
 def test_names_may_be_as_long_as_they_may_and_in_any_script(ctx: Context) -> None:
@@ -358,7 +353,7 @@ def test_a_result_that_is_not_json_takes_the_effect_back(
         _run(ctx, "charge", charge)
 
     assert (_effects(), _stored(ctx)) == (0, {})
-    assert told(ctx.job)[-1] == ("step_failed", "charge")
+    assert story(ctx.job)[-1] == ("step_failed", "charge")
 
 
 def test_nul_and_half_surrogates_in_a_result_are_stored_as_well_as_can_be(
@@ -408,7 +403,7 @@ def test_a_connection_cut_in_the_body_fails_the_step_and_nothing_is_stored(
         be_cut()
 
     assert (_effects(), _stored(ctx)) == (0, {})
-    assert told(ctx.job)[-1] == ("step_failed", "charge")
+    assert story(ctx.job)[-1] == ("step_failed", "charge")
 
 
 class _Commit:
@@ -447,7 +442,7 @@ def test_a_commit_that_came_through_and_whose_answer_was_lost_counts(
     assert (cut.calls, bodies) == (2, 1)
     assert (_effects("charge"), _effects("next")) == (1, 1)
     assert _stored(ctx) == {"charge": 40, "next": None}
-    assert "step_failed" not in dict(told(ctx.job))
+    assert "step_failed" not in dict(story(ctx.job))
 
 
 def test_a_commit_that_did_not_come_through_raises_and_is_left_to_the_next_attempt(
@@ -465,7 +460,7 @@ def test_a_commit_that_did_not_come_through_raises_and_is_left_to_the_next_attem
 
     assert (cut.calls, len(bodies)) == (1, 1)
     assert (_effects(), _stored(ctx)) == (0, {})
-    assert told(ctx.job)[-1] == ("step_failed", "charge")
+    assert story(ctx.job)[-1] == ("step_failed", "charge")
     with run_of(next_attempt(ctx)) as second, second.step("charge"):
         Effect.objects.create(label="charge")
     assert _effects() == 1
@@ -523,7 +518,7 @@ def test_a_fault_of_the_hosts_own_at_the_commit_fails_the_step(ctx: Context) -> 
             cursor.execute("DROP TABLE pair")
 
     assert (_effects(), _stored(ctx)) == (0, {})
-    assert told(ctx.job)[-1] == ("step_failed", "charge")
+    assert story(ctx.job)[-1] == ("step_failed", "charge")
 
 
 # -- many at once -----------------------------------------------------------------------
@@ -552,6 +547,171 @@ def test_of_a_stale_and_a_new_run_at_one_step_only_the_new_one_counts(
         assert _effects(f"{job.pk} 1") == 1
 
 
+def _twice(act: Callable[[Callable[[], object]], Any]) -> list[Any]:
+    """Have two threads act at once; what they are given waits until both are inside."""
+    both = threading.Barrier(2)
+
+    def run(_: int) -> Any:
+        try:
+            return act(lambda: both.wait(PATIENCE))
+        except PermanentError as error:
+            return error.code
+
+    return race(2, run)
+
+
+@pytest.mark.parametrize("transaction", [True, False])
+def test_a_step_that_two_threads_run_at_once_counts_once(
+    ctx: Context, transaction: bool
+) -> None:
+    def charge(meet: Callable[[], object]) -> str:
+        with ctx.step("charge", transaction=transaction) as step:
+            assert not step.done
+            meet()
+            if transaction:
+                Effect.objects.create(label="charge")
+            step.result = threading.get_ident()
+        assert _stored(ctx) == {"charge": threading.get_ident()}
+        return "done"
+
+    assert sorted(_twice(charge)) == ["done", "step_repeated"]
+
+    assert _effects() == (1 if transaction else 0)
+    kinds = [kind for kind, _ in story(ctx.job)]
+    assert (kinds.count("step_finished"), kinds.count("step_failed")) == (1, 1)
+
+
+def test_what_two_threads_have_done_once_is_the_same_to_both(ctx: Context) -> None:
+    def charge(meet: Callable[[], object]) -> int:
+        meet()
+        Effect.objects.create(label="charge")
+        return threading.get_ident()
+
+    first, second = _twice(lambda meet: ctx.once("charge", charge, meet))
+
+    assert first == second == _stored(ctx)["charge"]
+    assert _effects() == 1
+
+
+def test_a_step_that_is_repeated_while_its_commit_is_under_way_counts_once(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a handler that catches the error of a commit whose answer was lost."""
+    real, under_way = psycopg.Connection.commit, threading.Event()
+
+    def commit(session: psycopg.Connection[Any]) -> None:
+        if not under_way.is_set():
+            under_way.set()
+            wait_until(somebody_waits, message="the repetition waits for the commit")
+        real(session)
+
+    def charge(number: int) -> str:
+        if number:
+            assert under_way.wait(PATIENCE)
+        try:
+            with ctx.step("charge"):
+                Effect.objects.create(label=str(number))
+        except PermanentError as error:
+            return error.code
+        return "done"
+
+    monkeypatch.setattr(psycopg.Connection, "commit", commit)
+
+    assert race(2, charge) == ["done", "step_repeated"]
+    assert (_effects("0"), _effects("1")) == (1, 0)
+
+
+def test_a_step_of_every_attempt_may_be_run_again_in_one(ctx: Context) -> None:
+    for number in (1, 2):
+        with ctx.step("look", again=True) as step:
+            Effect.objects.create(label="look")
+            step.result = number
+
+    assert (_effects(), _stored(ctx)) == (2, {"look": 2})
+
+
+def test_a_lock_that_is_waited_for_in_vain_is_not_taken_for_a_commit(
+    ctx: Context,
+) -> None:
+    held, tried = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transactions.atomic():
+            BuildJob.objects.select_for_update(no_key=True).get(pk=ctx.job.pk)
+            held.set()
+            assert tried.wait(PATIENCE)
+
+    def load(step: Step) -> None:
+        Effect.objects.create(label="second")
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL lock_timeout = '200ms'")
+        holder.start()
+        assert held.wait(PATIENCE)
+
+    holder = threading.Thread(target=elsewhere, args=[hold])
+    with ctx.step("load", again=True):
+        Effect.objects.create(label="first")
+    try:
+        with pytest.raises(OperationalError, match="lock timeout"):
+            _run(ctx, "load", load, again=True)
+    finally:
+        tried.set()
+        holder.join()
+
+    assert (_effects("first"), _effects("second")) == (1, 0)
+    assert story(ctx.job)[-1] == ("step_failed", "load")
+
+
+def test_the_commit_of_an_earlier_use_does_not_prove_that_of_a_later_one(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ctx.step("load", again=True):
+        Effect.objects.create(label="first")
+    _Commit(monkeypatch, comes_through=False)
+
+    with pytest.raises(OperationalError), ctx.step("load", again=True):
+        Effect.objects.create(label="second")
+
+    assert (_effects("first"), _effects("second")) == (1, 0)
+
+
+# -- a step that takes too long ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("transaction", [True, False])
+def test_a_step_that_took_too_long_is_refused_at_its_end_where_no_alarm_rings(
+    ctx: Context, transaction: bool
+) -> None:
+    assert ctx.alarm is None
+
+    def load() -> None:
+        with ctx.step("load", transaction=transaction, seconds=0.05):
+            Effect.objects.create(label="load")
+            ends = time.monotonic() + 0.05
+            wait_until(lambda: time.monotonic() > ends, message="the time")
+
+    with pytest.raises(StepTimeLimit, match="load") as late:
+        load()
+
+    assert late.value.code == "step_timed_out"
+    assert _effects() == (0 if transaction else 1)  # no transaction held that
+    assert _stored(ctx) == {}
+    assert story(ctx.job)[-1] == ("step_failed", "load")
+    with ctx.step("load", seconds=PATIENCE) as step:
+        assert not step.done
+        Effect.objects.create(label="in time")
+    assert (_effects("in time"), list(_stored(ctx))) == (1, ["load"])
+
+
+def test_a_step_that_fails_late_fails_by_what_it_raised(ctx: Context) -> None:
+    def load() -> None:
+        with ctx.step("load", seconds=1e-9):
+            raise PermanentError("no such file", code="no_file")
+
+    with pytest.raises(PermanentError, match="no such file"):
+        load()
+
+
 def test_threads_of_a_handler_may_tell_and_look_through_its_context(
     ctx: Context,
 ) -> None:
@@ -564,5 +724,5 @@ def test_threads_of_a_handler_may_tell_and_look_through_its_context(
     race(4, work)
 
     assert ctx.state == {str(number): True for number in range(4)}
-    notes = [title for kind, title in told(ctx.job) if kind == "note"]
+    notes = [title for kind, title in story(ctx.job) if kind == "note"]
     assert sorted(notes) == [f"thread {number}" for number in range(4)]

@@ -19,8 +19,7 @@ from buildqueue.queue.outcomes import WORKER, Actor, Cause
 from buildqueue.queue.transitions import Change
 from buildqueue.states import TRANSITIONS, JobStatus, RunOutcome
 from tests.factories import make_job
-
-from .conftest import holder
+from tests.support.turns import holder
 
 pytestmark = pytest.mark.django_db
 

@@ -15,7 +15,7 @@ from buildqueue.exceptions import InvalidOption, InvalidTransition, Refused
 from buildqueue.models import BuildJob, JobEvent, JobRun
 from buildqueue.queue import actions, claiming, recovery, transitions, verbs
 from buildqueue.queue.context import Context
-from buildqueue.queue.context.fencing import fenced
+from buildqueue.queue.context.fencing import fenced_job_first
 from buildqueue.queue.outcomes import Actor, Cause
 from buildqueue.states import (
     FINAL,
@@ -26,12 +26,12 @@ from buildqueue.states import (
     RunOutcome,
 )
 from tests.factories import make_job, make_run
+from tests.support.decisions import make_action
+from tests.support.jobs import fresh
 from tests.support.notices import Notices
 from tests.support.races import race, somebody_waits
-from tests.support.turns import fresh, make_action
+from tests.support.turns import holder
 from tests.support.waiting import wait_until
-
-from .conftest import holder
 
 ANNA = Actor(label="anna", id="7")
 ENDED = Cause(outcome=RunOutcome.CRASHED, code="killed", message="it was ended")
@@ -535,7 +535,7 @@ def test_a_verb_in_the_very_moment_of_an_effect_does_not_deadlock(
             connections.close_all()
 
     with ThreadPoolExecutor(1) as threads:
-        with fenced(Context(job=job, lease_id=lease)):
+        with fenced_job_first(Context(job=job, lease_id=lease)):
             if moment == "beginning":
                 actions.begin(action, lease)
             else:
@@ -549,3 +549,80 @@ def test_a_verb_in_the_very_moment_of_an_effect_does_not_deadlock(
     ended = "outcome_unknown" if moment == "beginning" else "succeeded"
     assert action.status == ended
     assert after.status != JobStatus.IN_PROGRESS
+
+
+# -- whatever a host may pass ----------------------------------------------------------
+
+MORE: dict[str, Any] = {
+    "change_priority": {"priority": 1},
+    "change_due": {"due_at": datetime(2030, 1, 1, tzinfo=UTC)},
+    "answer": {"values": {}},
+}
+ALL: dict[str, Any] = {name: verb for name, (verb, _, _) in verbs.VERBS.items()} | {
+    name: getattr(verbs, name) for name in MORE
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", sorted(ALL))
+@pytest.mark.parametrize("given", ["nope", None, "", 5, ["a"], "a\x00"], ids=repr)
+def test_what_is_no_id_is_the_id_of_no_job(name: str, given: Any) -> None:
+    with pytest.raises(InvalidTransition) as refused:
+        ALL[name](given, actor=ANNA, reason="why", **MORE.get(name, {}))
+
+    assert (refused.value.found, refused.value.job_id) == (None, given)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", sorted(set(ALL) - {"answer"}))
+def test_a_reason_that_is_no_text_is_refused_and_none_is_an_empty_one(
+    name: str,
+) -> None:
+    valid = VALID_FROM.get(name, JobStatus.SCHEDULED)
+    job = make_job(valid)
+    with pytest.raises(InvalidOption, match=r"^reason must be text"):
+        ALL[name](job.pk, actor=ANNA, reason=5, **MORE.get(name, {}))
+    assert fresh(job).status == valid
+
+    if name in ("release", "force_fail"):
+        with pytest.raises(Refused) as refused:
+            ALL[name](job.pk, actor=ANNA, reason=None)
+        assert refused.value.code == "reason_required"
+    else:
+        ALL[name](job.pk, actor=ANNA, reason=None, **MORE.get(name, {}))
+        assert JobEvent.objects.get(job_id=job.pk).reason == ""
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "value", [True, 1.5, "5", None, pytest.param(10**5000, id="huge")]
+)
+def test_a_priority_that_is_no_number_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"^priority must"):
+        verbs.change_priority(make_job().pk, priority=value, actor=ANNA)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("value", ["x", None, 5, datetime(2030, 1, 1)])
+def test_a_due_time_that_is_no_moment_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"^due_at must"):
+        verbs.change_due(make_job().pk, due_at=value, actor=ANNA)
+
+
+@pytest.mark.django_db
+def test_decisions_take_no_other_ids_reasons_and_receipts() -> None:
+    action = make_action()
+    for given in ("nope", None, 5, ["a"]):
+        with pytest.raises(Refused) as refused:
+            actions.approve(given, content_hash="x", actor=ANNA)
+        assert refused.value.code == "not_found"
+    for reason in (5, ["a"]):
+        with pytest.raises(InvalidOption, match=r"^reason must"):
+            actions.deny(action.pk, content_hash="x", actor=ANNA, reason=reason)
+        with pytest.raises(InvalidOption, match=r"^reason must"):
+            actions.approve(action.pk, content_hash="x", actor=ANNA, reason=reason)
+    for receipt in ([1], {"a": object()}, {"a": float("nan")}):
+        with pytest.raises(InvalidOption, match=r"^receipt cannot be stored"):
+            actions.settle(
+                action.pk, happened=True, actor=ANNA, reason="r", receipt=receipt
+            )

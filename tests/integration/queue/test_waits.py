@@ -29,8 +29,10 @@ from buildqueue.queue.questions import Field
 from buildqueue.states import FINAL, OPEN, ActionStatus, JobStatus, RunOutcome
 from tests.factories import make_job
 from tests.host.models import Effect
+from tests.support.decisions import make_action
+from tests.support.jobs import fresh, kinds
 from tests.support.scratch import url_of
-from tests.support.turns import claim, fresh, kinds, make_action, report, turn
+from tests.support.turns import claim, report, turn
 
 from .conftest import AddKind
 

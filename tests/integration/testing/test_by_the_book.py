@@ -80,4 +80,4 @@ def test_a_bare_project_tests_its_jobs_by_the_page(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"Ran {written} tests" in done.stderr
-    assert written == 7
+    assert written == 10

@@ -39,6 +39,12 @@ def _doubled(ctx: Context, payload: Any) -> None:
     Effect.objects.create(pk=Effect.objects.get().pk, label="refused")
 
 
+def _tampered_with(ctx: Context, payload: Any) -> Snooze:
+    snooze = Snooze(delay_seconds=0)
+    object.__setattr__(snooze, "delay_seconds", 3e11)
+    return snooze
+
+
 def _left_open(ctx: Context, payload: Any) -> None:
     Effect.objects.create(label="kept")
     transaction.atomic().__enter__()
@@ -203,7 +209,7 @@ class Failing(TestCase):
         assert "division by zero" in (job.error_msg or "")
 
     def test_what_the_database_does_not_take_fails_the_job(self) -> None:
-        add(self, "odd", lambda ctx, payload: Snooze(delay_seconds=3e11))
+        add(self, "odd", _tampered_with)
         enqueue({"kind": "odd"})
 
         [job] = drain()

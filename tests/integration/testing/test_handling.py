@@ -3,19 +3,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+from django.db import transaction
 from django.test import TestCase
 
-from buildqueue import Done, Fail, Retry, WaitForInput, enqueue
-from buildqueue.exceptions import InvalidPayload, LostLeaseError, UnknownKind
+from buildqueue import Done, Fail, Retry, WaitForApproval, WaitForInput, enqueue
+from buildqueue.exceptions import (
+    InvalidPayload,
+    LostLeaseError,
+    OutcomeUnknown,
+    UnknownKind,
+)
 from buildqueue.models import JobEvent
 from buildqueue.queue import verbs
 from buildqueue.queue.context import Context
 from buildqueue.queue.outcomes import Actor
 from buildqueue.queue.questions import Field
-from buildqueue.testing import frozen_clock, run_handler
+from buildqueue.testing import drain, frozen_clock, run_handler
 from tests.host.jobs import Probe, probe
 from tests.host.models import Effect
 
@@ -106,6 +113,61 @@ class Handling(TestCase):
         assert first.outcome == Done(result={"attempt": 1, "once": 1})
         assert again.outcome == Done(result={"attempt": 2, "once": 1})
         assert first.job.pk == again.job.pk
+
+    def test_what_begins_inside_a_transaction_is_refused_as_by_a_worker(self) -> None:
+        def step(ctx: Context) -> None:
+            with ctx.step("inner"):
+                Effect.objects.create(label="inner")
+
+        def effect(ctx: Context) -> None:
+            ctx.perform("mail", lambda action: {"sent": True})
+
+        def nested(ctx: Context, payload: Any) -> None:
+            ctx.propose("mail", {}, review=False)
+            outer = (
+                ctx.step("outer") if payload.outer == "step" else transaction.atomic()
+            )
+            with outer:
+                {"step": step, "effect": effect}[payload.inner](ctx)
+
+        add(self, "nested", nested)
+        codes = {"step": "step_in_transaction", "effect": "effect_in_transaction"}
+
+        for outer in ("step", "atomic"):
+            for inner, code in codes.items():
+                with self.subTest(outer=outer, inner=inner):
+                    found = run_handler("nested", {"outer": outer, "inner": inner})
+
+                    assert isinstance(found.outcome, Fail), found.outcome
+                    assert found.outcome.code == code
+                    assert found.actions["mail"].status == "approved"
+                    assert found.steps == {}
+                    enqueue({"kind": "nested", "outer": outer, "inner": inner})
+                    [job] = drain()
+                    assert (job.status, job.error_code) == ("failed", code)
+        assert not Effect.objects.exists()
+
+    def test_an_outcome_that_the_handler_does_not_listen_to_fails_the_job(self) -> None:
+        def deaf(ctx: Context, payload: Any) -> Done:
+            ctx.propose("mail", {}, review=False)
+            with suppress(OutcomeUnknown):
+                ctx.perform("mail", lambda action: {"at": object()})
+            return Done()
+
+        add(self, "deaf", deaf)
+        enqueue({"kind": "deaf"})
+
+        [job] = drain()
+
+        assert (job.status, job.error_code) == ("failed", "outcome_unknown")
+
+    def test_who_waits_for_a_decision_and_has_proposed_nothing_is_told(self) -> None:
+        add(self, "waits", lambda ctx, payload: WaitForApproval())
+
+        outcome = run_handler("waits").outcome
+
+        assert isinstance(outcome, Fail)
+        assert outcome.code == "nothing_to_wait_for"
 
     def test_a_question_is_an_answer(self) -> None:
         asked = WaitForInput(question="Who?", fields={"name": Field()})

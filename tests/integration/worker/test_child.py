@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import selectors
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -14,11 +16,11 @@ from uuid import uuid4
 import pytest
 
 from buildqueue.queue.outcomes import Cause
+from buildqueue.queue.recovery import REVOKED
 from buildqueue.states import RunOutcome
 from buildqueue.worker.channel import Channel, Message
 from buildqueue.worker.child import (
     HANDED_BACK,
-    REVOKED,
     Child,
     Ends,
     SlotState,
@@ -139,6 +141,46 @@ def test_what_the_supervisor_wanted_goes_before_what_was_crossed() -> None:
     wanted = Cause(outcome=RunOutcome.TIMED_OUT, code="timed_out", message="late")
     cause = cause_of({"ended": int(signal.SIGKILL), "crossed": "cpu_limit"}, wanted)
     assert (cause.outcome, cause.code) == (RunOutcome.TIMED_OUT, "timed_out")
+
+
+WHOLE = FIRST | {"started": str(uuid4()), "job": str(uuid4())}
+NONSENSE: dict[str, bytes] = {
+    "no JSON": b"no JSON",
+    "no object": b"5",
+    "no such time": json.dumps(WHOLE | {"time_limit": 10**400}).encode(),
+    "no time": json.dumps(WHOLE | {"soft_limit": "soon"}).encode(),
+    "too little": b"{}",
+    "no id": json.dumps(WHOLE | {"started": "first"}).encode(),
+    "no text": b"\xff\xfe",
+    "too deep": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("told", NONSENSE.values(), ids=NONSENSE.keys())
+def test_who_makes_no_sense_is_ended_and_nobody_else(
+    pair: tuple[Child, Channel, Channel], told: bytes
+) -> None:
+    child, slot, guardian = pair
+    with socket.socket(fileno=os.dup(slot.fileno())) as raw:
+        raw.sendall(told + b"\n")
+    slot.close()
+    child.hear(child.control.rest, Child.begin_run)
+    assert child.state is SlotState.ENDING
+    assert child.wanted_end is not None
+    assert child.wanted_end.code == "garbled"
+    child.watch.close()
+    assert guardian.rest() == [{"end": 0}]
+
+
+def test_a_run_that_is_told_of_in_nonsense_is_charged_with_the_end(
+    pair: tuple[Child, Channel, Channel],
+) -> None:
+    child, slot, _ = pair
+    lease = uuid4()
+    told = FIRST | {"job": str(uuid4()), "time_limit": 10**400}
+    slot.send(started=str(lease), **told)
+    child.hear(child.control.receive, Child.begin_run)
+    assert child.going == lease
 
 
 def test_that_no_control_group_can_be_had_is_said_once(

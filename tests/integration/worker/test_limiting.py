@@ -114,7 +114,7 @@ def test_a_handler_that_gives_up_rights_makes_its_process_leave() -> None:
 
 
 def test_time_and_file_size_leave_the_process_fit_for_the_next_job() -> None:
-    limits = Limits(time_seconds=1, soft_time_seconds=1, file_bytes=1)
+    limits = Limits(time_seconds=2, soft_time_seconds=1, file_bytes=1)
     bounds = limiting.begin(limits, uuid4())
     assert bounds.told() == {"watched": None, "hindrance": ""}
     assert not bounds.lasting

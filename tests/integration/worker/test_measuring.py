@@ -107,8 +107,8 @@ def test_a_killed_slot_that_has_kept_its_limits_crossed_none(start: Start) -> No
 
 def test_the_soft_signal_reaches_the_slot_and_nothing_below_it(start: Start) -> None:
     def slot() -> None:
-        child = program("import signal; signal.pause()")
         signal.signal(signal.SIGUSR1, lambda *_: os._exit(5 + bool(child.poll())))
+        child = program("import signal; signal.pause()")
         while True:
             signal.pause()
 
@@ -180,5 +180,5 @@ def test_what_the_slot_had_before_the_run_is_not_the_runs() -> None:
 def test_a_process_that_is_gone_has_taken_nothing() -> None:
     process = program("")
     process.wait()
-    limits = Limits(memory_bytes=1, cpu_seconds=1, processes=1)
+    limits = Limits(memory_bytes=8 * MIB, cpu_seconds=1, processes=1)
     assert Gauge(process.pid, limits, Group()).crossed() is None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -96,6 +99,52 @@ def test_who_knows_when_it_may_work_is_believed() -> None:
 
     assert isinstance(outcome, Retry)
     assert outcome.delay_seconds == 7
+
+
+@pytest.mark.parametrize("delay", [math.inf, math.nan, 1e15, -1, "soon"])
+def test_a_delay_that_cannot_be_kept_is_refused(delay: Any) -> None:
+    outcome = outcome_of(TransientError("busy", delay_seconds=delay))
+
+    assert isinstance(outcome, Fail)
+    assert outcome.code == "outcome_refused"
+    assert "busy" in outcome.reason
+
+
+class _Mute(Exception):
+    @property
+    def code(self) -> str:
+        raise RuntimeError("no code")
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class _MuteUser(_Mute, UserError):
+    pass
+
+
+def test_what_cannot_say_what_it_is_is_told_by_its_name() -> None:
+    outcome = outcome_of(_Mute())
+
+    assert isinstance(outcome, Retry)
+    assert (outcome.code, outcome.reason) == ("exception", "_Mute: _Mute")
+    assert "_Mute" in (outcome.traceback or "")
+    blamed = outcome_of(_MuteUser.__new__(_MuteUser))
+    assert isinstance(blamed, Fail)
+    assert (blamed.code, blamed.reason) == ("exception", "_MuteUser")
+
+
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError(), KeyboardInterrupt(), GeneratorExit()]
+)
+def test_what_is_meant_for_a_task_or_a_program_is_tried_again(
+    error: BaseException,
+) -> None:
+    outcome = outcome_of(error)
+
+    assert isinstance(outcome, Retry)
+    assert outcome.code == "exception"
+    assert type(error).__name__ in (outcome.traceback or "")
 
 
 def test_what_nobody_expected_keeps_its_traceback() -> None:
