@@ -10,6 +10,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from .documents import Document
 from .expressions import ClockTimestamp
 from .keys import OwnedBy
 
@@ -23,7 +24,7 @@ class JobEvent(models.Model):
     attempt = models.IntegerField(db_default=0)
     kind = models.CharField(max_length=40)
     title = models.CharField(max_length=200, db_default="")
-    detail = models.JSONField(db_default=models.Value({}, models.JSONField()))
+    detail = Document(db_default=models.Value({}, models.JSONField()))
     actor = models.CharField(max_length=150, db_default="")
     actor_id = models.CharField(max_length=100, db_default="")
     reason = models.TextField(db_default="")

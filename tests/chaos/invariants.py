@@ -136,8 +136,10 @@ def tries_stay_within_the_allowance(history: History) -> Verdict:
             faults.append(
                 f"{job.id} is done after {job.failures}+{job.crashes} failures"
             )
-        if job.failures != told["fail"] + told["retry_later"]:
-            faults.append(f"{job.id} counts {job.failures} failures, not as it tells")
+        failed = told["fail"] + told["retry_later"]
+        # A run that ended with an effect under way counted as whatever it reported.
+        if not failed <= job.failures <= failed + told["outcome_unknown"]:
+            faults.append(f"{job.id} counts {job.failures} failures, it tells {failed}")
         least = told["rescue"]
         if not least <= job.crashes <= least + told["outcome_unknown"]:
             faults.append(f"{job.id} counts {job.crashes} crashes, it tells {least}")

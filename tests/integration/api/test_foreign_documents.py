@@ -61,7 +61,6 @@ def test_what_is_too_deep_is_cut(job: BuildJob, as_owner: Client, depth: int) ->
     with connection.cursor() as cursor:
         cursor.execute(EVENT, [job.pk, _deep(depth)])
     _write("buildjob", "result", job.pk, _deep(depth))
-    _write("jobaction", "content", action.pk, _deep(depth))
     _write("jobaction", "receipt", action.pk, _deep(depth))
 
     for path in ("", "/events", "/actions"):
