@@ -30,7 +30,7 @@ from .acts import CRASH, KIND, ONCE, REPORTS, Act, Run, perform, reporting, step
 from .oracle import Oracle, names, numbers
 from .reading import REVIEWS, assert_repaired, digest
 
-WRITES = ["step", "step", "step_fails", "checkpoint", "progress", "spawn"]
+WRITES = ["checkpoint", "step", "step", "step_fails", "progress", "spawn"]
 EFFECTS = ["propose", "propose_sure", "ok", "not_done", "raises"]
 WAITS = ["children", "collect"]
 

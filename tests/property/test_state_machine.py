@@ -101,13 +101,17 @@ SEEN: set[str] = set()  # kinds of events, in all examples
 class Machine(RunRules, PeopleRules):
     """Everybody who has to do with the queue, and their deaths."""
 
-    @initialize(jobs=st.integers(1, 3), most=st.integers(1, 3))
-    def begin(self, jobs: int, most: int) -> None:
+    @initialize(
+        jobs=st.integers(1, 3), most=st.integers(1, 3), remembers=st.booleans()
+    )
+    def begin(self, jobs: int, most: int, remembers: bool) -> None:
         """Have something run from the first: most of it is about runs."""
         self.runs = []
         for _ in range(jobs):
             enqueueing.enqueue({"kind": KIND}, max_attempts=most)
         self.claim(most=jobs)
+        if remembers:
+            self.runs[0].ctx.checkpoint(state={"begun": True})
 
     # -- and all of it dies in the middle ------------------------------------------------
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Now
 
 from ... import signals, states
@@ -149,14 +149,16 @@ def _unless_unknown(before: BuildJob, change: Change) -> Change:
     because = f" ({change.reason})" if change.reason else ""
     why = f"whether it happened is not known: {titles}{because}"
     error = {"error_code": "outcome_unknown", "error_msg": why}
+    values = {k: v for k, v in change.values.items() if k != "result"} | error
     run = change.run
     if run is not None and run.get("outcome") in WENT_WELL:
         run = run | error | {"outcome": RunOutcome.FAILED}
+        values["failures"] = F("failures") + 1
     return replace(
         change,
         transition=states.OUTCOME_UNKNOWN,
         target=JobStatus.FAILED,
-        values={k: v for k, v in change.values.items() if k != "result"} | error,
+        values=values,
         run=run,
         reason=why,
         waits_for=None,
