@@ -101,9 +101,7 @@ SEEN: set[str] = set()  # kinds of events, in all examples
 class Machine(RunRules, PeopleRules):
     """Everybody who has to do with the queue, and their deaths."""
 
-    @initialize(
-        jobs=st.integers(1, 3), most=st.integers(1, 3), remembers=st.booleans()
-    )
+    @initialize(jobs=st.integers(1, 3), most=st.integers(1, 3), remembers=st.booleans())
     def begin(self, jobs: int, most: int, remembers: bool) -> None:
         """Have something run from the first: most of it is about runs."""
         self.runs = []
