@@ -92,6 +92,10 @@ class ActingAdmin(ReadOnlyAdmin):
 
     acts: ClassVar[Sequence[Act]] = ()
 
+    def __init__(self, model: Any, admin_site: Any) -> None:
+        super().__init__(model, admin_site)
+        self.actions = [as_action(act) for act in self.acts if act.for_many]
+
     def may(self, request: HttpRequest, name: str) -> bool:
         """Tell whether the user holds the permission of an act."""
         found = self._act(name)
@@ -99,14 +103,20 @@ class ActingAdmin(ReadOnlyAdmin):
             [found.permission, *found.also]
         )
 
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Offer on the list, of the acts, those that the user may do to many rows."""
+    def get_actions(
+        self, request: HttpRequest, action_location: Any = None
+    ) -> dict[str, Any]:
+        """Offer on the list, of the acts, those that the user may do to many rows.
+
+        The location came with Django 6.1.
+        """
+        where = {} if action_location is None else {"action_location": action_location}
+        offered = super().get_actions(request, **where).items()
         ours = {act.name for act in self.acts}
-        others = super().get_actions(request).items()
-        return {name: action for name, action in others if name not in ours} | {
-            act.name: (as_action(act), act.name, act.action_label)
-            for act in self.acts
-            if act.for_many and self.may(request, act.name)
+        return {
+            name: action
+            for name, action in offered
+            if name not in ours or self.may(request, name)
         }
 
     def home_of(self, row: Any, request: HttpRequest) -> str:
