@@ -6,11 +6,13 @@ another by then.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
+from ..models import JobAction
 from ..queue import actions
 from . import access, answers, bodies, rendering, schemas
 from .auth import caller_of
@@ -27,16 +29,7 @@ DECISION_BODY = bodies.described(content_hash={"type": "string"})
 )
 def action_approve(request: HttpRequest, action_id: UUID) -> HttpResponse:
     """Let it be done; its job goes on."""
-    caller = caller_of(request)
-    found = access.action_to_decide(caller, action_id)
-    body = bodies.read_decision(request)
-    decided = actions.approve(
-        found.pk,
-        content_hash=body.content_hash,
-        actor=caller.actor,
-        reason=body.reason,
-    )
-    return answers.send(request, rendering.action_of(decided))
+    return _decided(request, action_id, actions.approve)
 
 
 @router.post(
@@ -47,10 +40,16 @@ def action_approve(request: HttpRequest, action_id: UUID) -> HttpResponse:
 )
 def action_deny(request: HttpRequest, action_id: UUID) -> HttpResponse:
     """Have it not be done, and say why; its job goes on, and fails by it."""
+    return _decided(request, action_id, actions.deny)
+
+
+def _decided(
+    request: HttpRequest, action_id: UUID, decide: Callable[..., JobAction]
+) -> HttpResponse:
     caller = caller_of(request)
     found = access.action_to_decide(caller, action_id)
     body = bodies.read_decision(request)
-    decided = actions.deny(
+    decided = decide(
         found.pk,
         content_hash=body.content_hash,
         actor=caller.actor,

@@ -62,11 +62,7 @@ def job_events(
 )
 def job_cancel(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """Stop an open job for good; a running process is ended soon after."""
-    caller = caller_of(request)
-    found = access.job_to_change(caller, job_id, "cancel_buildjob")
-    reason = bodies.read_reason(request)
-    ended = verbs.cancel(found.pk, actor=caller.actor, reason=reason)
-    return answers.send_job(request, ended)
+    return _applied(request, job_id, "cancel")
 
 
 @router.post(
@@ -77,11 +73,7 @@ def job_cancel(request: HttpRequest, job_id: UUID) -> HttpResponse:
 )
 def job_retry(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """Run a failed or cancelled job again; its history is kept."""
-    caller = caller_of(request)
-    found = access.job_to_change(caller, job_id, "retry_buildjob")
-    reason = bodies.read_reason(request)
-    again = verbs.retry(found.pk, actor=caller.actor, reason=reason)
-    return answers.send_job(request, again, status=202)
+    return _applied(request, job_id, "retry", status=202)
 
 
 @router.post(
@@ -92,11 +84,7 @@ def job_retry(request: HttpRequest, job_id: UUID) -> HttpResponse:
 )
 def job_pause(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """Hold an open job back; a running process is ended, finished steps are kept."""
-    caller = caller_of(request)
-    found = access.job_to_change(caller, job_id, "pause_buildjob")
-    reason = bodies.read_reason(request)
-    held = verbs.pause(found.pk, actor=caller.actor, reason=reason)
-    return answers.send_job(request, held)
+    return _applied(request, job_id, "pause")
 
 
 @router.post(
@@ -107,11 +95,7 @@ def job_pause(request: HttpRequest, job_id: UUID) -> HttpResponse:
 )
 def job_resume(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """Let a paused job go on where it was."""
-    caller = caller_of(request)
-    found = access.job_to_change(caller, job_id, "pause_buildjob")
-    reason = bodies.read_reason(request)
-    going = verbs.resume(found.pk, actor=caller.actor, reason=reason)
-    return answers.send_job(request, going, status=202)
+    return _applied(request, job_id, "resume", status=202)
 
 
 @router.post(
@@ -150,3 +134,14 @@ def position(text: str) -> logs.Position:
     except ValueError:
         why = "take it from 'next' or a chunk's 'position', such as 1.42"
         raise refused("invalid_parameter", f"since: {why}", {"since": why}) from None
+
+
+def _applied(
+    request: HttpRequest, job_id: UUID, name: str, *, status: int = 200
+) -> HttpResponse:
+    """Apply a verb that takes a reason and nothing else."""
+    caller = caller_of(request)
+    verb, _, permission = verbs.VERBS[name]
+    found = access.job_to_change(caller, job_id, permission.partition(".")[2])
+    changed = verb(found.pk, actor=caller.actor, reason=bodies.read_reason(request))
+    return answers.send_job(request, changed, status=status)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -20,7 +21,7 @@ from ..exceptions import InvalidOption, NotStorable, PermanentError, Refused
 from ..models import BuildJob, JobAction
 from ..models.expressions import ClockTimestamp
 from ..states import ActionStatus, EventKind
-from . import database, logs, outbox, storing, transitions
+from . import database, logs, storing, transitions
 from .outcomes import Actor
 from .transitions import actionflow
 from .transitions.timeline import demand_reason, said
@@ -54,24 +55,22 @@ def any_of(job: BuildJob) -> bool:
 def propose(
     job: BuildJob,
     key: str,
-    content: dict[str, Any],
+    content: Mapping[str, Any],
     *,
     title: str,
     review: bool,
     expires_in: timedelta,
     lease: UUID,
 ) -> JobAction:
-    """Return the job's action of this key, made now unless there is one."""
-    if not key or len(key) > LONGEST_KEY or key != storing.text(key, "key"):
-        raise ValueError(f"an action needs a key of 1 to {LONGEST_KEY} characters")
-    if not isinstance(expires_in, timedelta) or expires_in > LONGEST_WAIT:
-        raise NotStorable(
-            f"expires_in is a timedelta of {LONGEST_WAIT.days} days at most"
-        )
-    if expires_in <= timedelta(0):
-        raise ValueError(
-            "an action expires after it is proposed: expires_in is above 0"
-        )
+    """Return the job's action of this key, made now unless there is one.
+
+    NotStorable says which of them cannot be kept.
+    """
+    storing.name(key, LONGEST_KEY, "an action's key")
+    spans = isinstance(expires_in, timedelta)
+    if not spans or not timedelta(0) < expires_in <= LONGEST_WAIT:
+        most = LONGEST_WAIT.days
+        raise NotStorable(f"expires_in is a timedelta above 0, of {most} days at most")
     content = storing.mapping(content, "content")
     digest = hash_of(content)
     action = find(job.pk, key)
@@ -107,9 +106,7 @@ def _insert(made: JobAction) -> JobAction:
             raise
         return found
     made.refresh_from_db(using=database.alias())
-    actionflow.record_event(made, EventKind.ACTION_PROPOSED)
-    if made.needs_review:
-        outbox.tell_action(made.job, made, "approval.asked")
+    actionflow.tell(made, EventKind.ACTION_PROPOSED)
     return made
 
 
@@ -140,7 +137,7 @@ def end(
     rows = JobAction.objects.using(database.alias())
     if rows.filter(pk=action.pk, status=status, lease_id=lease).exists():
         return action
-    moved = actionflow.move(
+    return actionflow.move(
         action,
         status,
         lease=lease,
@@ -148,9 +145,6 @@ def end(
         receipt=receipt,
         error_msg=error[:2000] or None,
     )
-    if status == _S.OUTCOME_UNKNOWN:
-        outbox.tell_action(moved.job, moved, "action.outcome_unknown")
-    return moved
 
 
 # -- of people ---------------------------------------------------------------------

@@ -43,9 +43,11 @@ def ensure(job_id: UUID, *, lease: UUID | None = None) -> None:
 
 def locked(job_id: UUID) -> JobProgress:
     """Return the job's row of progress, locked until the transaction ends."""
+    rows = JobProgress.objects.using(database.alias()).select_for_update(no_key=True)
+    if found := rows.filter(pk=job_id).first():
+        return found
     ensure(job_id)
-    rows = JobProgress.objects.using(database.alias())
-    return rows.select_for_update(no_key=True).get(pk=job_id)
+    return rows.get(pk=job_id)
 
 
 def compare_and_swap(

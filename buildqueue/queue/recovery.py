@@ -125,7 +125,9 @@ def rescue_slot(slot: UUID, cause: Cause, *, started: UUID | None) -> int:
     held = list(jobs.filter(slot=slot, status=JobStatus.IN_PROGRESS))
     charged = [job for job in held if job.lease_id == started or _suspect(job)]
     rescued = rescue(charged, cause)
-    rescued += sum(_give_back(job, cause) for job in held if job not in charged)
+    why = f"not started: {cause.message}"
+    free = [job for job in held if job not in charged]
+    rescued += sum(give_back(job, cause, reason=why) for job in free)
     end_revoked_runs(runs_of_slot(slot), cause)
     return rescued
 
@@ -134,13 +136,15 @@ def _suspect(job: BuildJob) -> bool:
     return job.attempt > job.failures + job.crashes + FREE_CLAIMS
 
 
-def _give_back(job: BuildJob, cause: Cause) -> bool:
-    """Hand back a job that was claimed and not started; nothing is counted."""
+def give_back(
+    job: BuildJob, cause: Cause, *, reason: str, actor: Actor = SYSTEM
+) -> bool:
+    """Hand back a job whose run is gone, with nothing counted; false when it was taken."""
     change = transitions.Change(
         transition=states.HAND_BACK,
         target=JobStatus.PENDING,
-        actor=SYSTEM,
-        reason=f"not started: {cause.message}",
+        actor=actor,
+        reason=reason,
         run=run_values(cause) | {"outcome": RunOutcome.RELEASED},
         detail={"code": cause.code},
     )

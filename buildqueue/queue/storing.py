@@ -60,6 +60,16 @@ def text(value: Any, name: str) -> str:
     return logs.storable(value)
 
 
+def name(value: str, most: int, what: str) -> str:
+    """Return a name that is kept as it is; NotStorable says what is wanted."""
+    if text(value, what) != value or not 0 < len(value) <= most:
+        raise NotStorable(
+            f"{what} must have 1 to {most} characters, without NUL or half a surrogate "
+            f"pair, not {shown(value)}"
+        )
+    return value
+
+
 def identifier(value: object) -> UUID | None:
     """Return an id, None when the value is none: then there is no such row."""
     if isinstance(value, UUID):

@@ -18,7 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from uuid import UUID
@@ -29,12 +29,11 @@ from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from .. import conf
-from ..exceptions import LostLeaseError
 from ..models import BuildJob, Worker
 from ..queue import database, recovery, retention, transitions, wakeups
-from ..queue.outcomes import Cause
-from ..states import JobStatus, RunOutcome, WorkerStatus
-from . import judging, locks, telling
+from ..queue.outcomes import WORKER, Cause
+from ..states import JobStatus, WorkerStatus
+from . import locks, telling
 from .channel import Channel, Message
 from .outages import Outages
 from .postman import Postman
@@ -184,7 +183,7 @@ def _do(request: Message) -> int:
         _wait_for_lock(slot)
     cause = Cause(**request["cause"])
     if request["do"] == "hand_back":
-        return hand_back(slot, replace(cause, outcome=RunOutcome.RELEASED))
+        return hand_back(slot, cause)
     started = UUID(request["started"]) if request["started"] else None
     return recovery.rescue_slot(slot, cause, started=started)
 
@@ -205,14 +204,9 @@ def _wait_for_lock(slot: UUID) -> None:
 def hand_back(slot: UUID, cause: Cause) -> int:
     """Release what a stopped slot held: pending again, nothing counted."""
     jobs = BuildJob.objects.using(database.alias())
-    count = 0
-    for job in jobs.filter(slot=slot, status=JobStatus.IN_PROGRESS):
-        try:
-            change = judging.hand_back_change(recovery.run_values(cause))
-            transitions.apply(job.pk, change, fence=job.lease_id)
-        except LostLeaseError:
-            continue
-        count += 1
+    held = jobs.filter(slot=slot, status=JobStatus.IN_PROGRESS)
+    why = "the worker stopped"
+    count = sum(recovery.give_back(j, cause, reason=why, actor=WORKER) for j in held)
     recovery.end_revoked_runs(recovery.runs_of_slot(slot), cause)
     return count
 

@@ -65,7 +65,7 @@ class Effects:
             return actions.propose(
                 self.job,
                 key,
-                storing.mapping(content, "content"),
+                content,
                 title=title or key,
                 review=review,
                 expires_in=timedelta(seconds=seconds)

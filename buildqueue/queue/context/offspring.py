@@ -16,10 +16,10 @@ from pydantic import BaseModel
 from ...exceptions import InvalidOption
 from ...models import BuildJob, Checkpoint
 from ...states import EventKind
-from .. import database, enqueueing
+from .. import database, enqueueing, storing
 from ..outcomes import WORKER
 from .fencing import fenced
-from .parts import Run, fitting
+from .parts import Run
 from .steps import CHILD, Step, StepRepeated, write_checkpoint
 
 LONGEST_KEY: Final = 190  # with what begins it, it is the name of a step
@@ -37,7 +37,7 @@ class Offspring:
         Refused with `child_depth` when there are too many generations. Of two threads
         that spawn under one key, one does, and both get its child.
         """
-        step = Step(CHILD + fitting(key, LONGEST_KEY, "a child's key"))
+        step = Step(CHILD + storing.name(key, LONGEST_KEY, "a child's key"))
         if options.get("on_duplicate", "reject") != "reject":
             # Whoever holds the dedupe key is no child: nobody would wait for it.
             raise InvalidOption(

@@ -9,10 +9,9 @@ from uuid import UUID
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ...exceptions import NotStorable, SoftTimeLimit
+from ...exceptions import SoftTimeLimit
 from ...models import BuildJob
 from ...states import EventKind
-from .. import storing
 
 # Raises the error in the handler when the block takes longer than so many seconds.
 Alarm = Callable[[float, SoftTimeLimit], AbstractContextManager[None]]
@@ -49,13 +48,3 @@ class Run(Protocol):
         self, kind: EventKind, title: str, detail: dict[str, Any] | None = None
     ) -> None:
         """Write an event into the open transaction."""
-
-
-def fitting(name: str, most: int, what: str) -> str:
-    """Return a name that is kept as it is; NotStorable says what is wanted."""
-    if storing.text(name, what) != name or not 0 < len(name) <= most:
-        raise NotStorable(
-            f"{what} must have 1 to {most} characters, without NUL or half a surrogate "
-            f"pair, not {storing.shown(name)}"
-        )
-    return name

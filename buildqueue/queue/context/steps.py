@@ -27,6 +27,7 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import transaction as db_transaction
 
 from ...exceptions import (
     LostLeaseError,
@@ -38,7 +39,7 @@ from ...models import Checkpoint
 from ...states import EventKind
 from .. import database, storing
 from .fencing import fenced, in_transaction
-from .parts import Run, fitting
+from .parts import Run
 
 # It waits for another execution of the step whose commit is under way, and then does
 # nothing. Not an error: that would leave nothing usable of a transaction around it.
@@ -91,7 +92,10 @@ class Steps:
         again: bool = False,
         seconds: float | None = None,
     ) -> Iterator[Step]:
-        """Run a named part; skip its body yourself when `step.done`.
+        """Run a named part, whose body asks `step.done` and does nothing when it is.
+
+        Python cannot skip the body, so the transaction of a finished step is rolled back:
+        one that does not ask writes nothing a second time.
 
         `transaction=False` is for long work outside the database: only the checkpoint is
         written, at the end, so that no transaction is open meanwhile. `again` runs it in
@@ -101,7 +105,9 @@ class Steps:
         found = None if again else _finished(self, step.name)
         if found is not None:
             step.done, step.result = True, found.result
-            yield step
+            with _rolled_back() if transaction else nullcontext():
+                yield step
+            step.result = found.result
             self.tell(EventKind.STEP_SKIPPED, step.name, {"attempt": found.attempt})
             return
         _refuse_nesting(self, step.name)
@@ -141,6 +147,13 @@ class Steps:
 
 
 @contextmanager
+def _rolled_back() -> Iterator[None]:
+    with database.atomic():
+        yield
+        db_transaction.set_rollback(True, using=database.alias())
+
+
+@contextmanager
 def _timed(run: Run, name: str, seconds: float | None) -> Iterator[None]:
     """Raise StepTimeLimit when the body takes longer: in it, or at its end."""
     if seconds is None:
@@ -162,7 +175,7 @@ def _tell_failed(run: Run, name: str, error: BaseException) -> None:
 
 
 def _fitting(name: str) -> str:
-    if fitting(name, LONGEST_NAME, "a step's name").startswith(CHILD):
+    if storing.name(name, LONGEST_NAME, "a step's name").startswith(CHILD):
         raise NotStorable(
             f"a step's name must not begin with {CHILD!r}: ctx.spawn makes those"
         )

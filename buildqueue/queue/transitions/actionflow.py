@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from ...destinations import NoticeEvent
 from ...exceptions import Refused
 from ...models import BuildJob, JobAction
 from ...models.expressions import ClockTimestamp
@@ -29,6 +30,10 @@ EVENTS = {
     _S.DENIED: _E.ACTION_DENIED,
     _S.CANCELLED: _E.ACTION_CANCELLED,
     _S.EXPIRED: _E.ACTION_EXPIRED,
+}
+NOTICES = {
+    _S.AWAITING_REVIEW: NoticeEvent.APPROVAL_ASKED,
+    _S.OUTCOME_UNKNOWN: NoticeEvent.OUTCOME_UNKNOWN,
 }
 UNDECIDED = (_S.AWAITING_REVIEW, _S.APPROVED)
 
@@ -63,27 +68,27 @@ def move(
             status=409,
             extra={"found": found},
         )
-    moved = rows.get(pk=action.pk)
+    moved = rows.select_related("job").get(pk=action.pk)
     who = actor or (WORKER if lease else SYSTEM)
-    record_event(moved, event or EVENTS[to], who, reason, told)
+    tell(moved, event or EVENTS[to], who, reason, told)
     return moved
 
 
-def record_event(
+def tell(
     action: JobAction,
     event: EventKind,
     actor: Actor = WORKER,
     reason: str = "",
     told: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write an event about an action into its job's timeline."""
-    jobs = BuildJob.objects.using(database.alias())
-    job = jobs.only("pk", "attempt").get(pk=action.job_id)
+    """Tell of an action: its job's timeline, and who outside must know where it stands."""
+    if wanted := NOTICES.get(ActionStatus(action.status)):
+        outbox.tell_action(action.job, action, wanted)
     detail = {"action": str(action.pk), "key": action.key, **(told or {})}
     if action.error_msg:
         detail["error"] = action.error_msg
     record(
-        job,
+        action.job,
         event,
         run=action.lease_id,
         title=action.title,
@@ -96,9 +101,7 @@ def record_event(
 def leave_unknown(action: JobAction) -> JobAction:
     """Say of an effect under way whose run is gone that nobody knows how it went."""
     why = "its run ended while it was under way"
-    moved = move(action, _S.OUTCOME_UNKNOWN, ended_at=ClockTimestamp(), error_msg=why)
-    outbox.tell_action(moved.job, moved, "action.outcome_unknown")
-    return moved
+    return move(action, _S.OUTCOME_UNKNOWN, ended_at=ClockTimestamp(), error_msg=why)
 
 
 def unsettled(job: BuildJob) -> list[JobAction]:
@@ -127,7 +130,7 @@ def ask_anew(job: BuildJob, actor: Actor) -> None:
     for action in rows.filter(job_id=job.pk, status__in=turned_down):
         again = action.needs_review or action.status == _S.DENIED
         span = action.expires_at - action.asked_at if action.expires_at else None
-        moved = move(
+        move(
             action,
             _S.AWAITING_REVIEW if again else _S.APPROVED,
             actor=actor,
@@ -138,5 +141,3 @@ def ask_anew(job: BuildJob, actor: Actor) -> None:
             decided_by="",
             decided_by_id="",
         )
-        if again:
-            outbox.tell_action(job, moved, "approval.asked")
