@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
+from unittest import mock
 
 from django.db import connection, connections
 
@@ -19,9 +20,10 @@ from buildqueue.queue import recovery, verbs
 from buildqueue.queue.context import Context
 from buildqueue.queue.outcomes import Actor
 from buildqueue.states import JobStatus
-from buildqueue.worker import locks
+from buildqueue.worker import locks, runner
 from tests.factories import make_job
 
+from .jobs import fresh
 from .turns import claim
 
 T = TypeVar("T")
@@ -53,6 +55,25 @@ def next_attempt(ctx: Context) -> BuildJob:
     verbs.release(ctx.job.pk, actor=Actor(label="test"), reason="the next attempt")
     recovery.end_own_run(ctx.lease_id)
     return claimed(ctx.job)
+
+
+def run_again(job: BuildJob, function: Callable[[Context], object]) -> BuildJob:
+    """Run a pending job by this handler, as a slot does, and return it as it is then."""
+    handler = mock.Mock(parse=lambda payload: payload)
+    handler.function = lambda ctx, payload: (function(ctx), None)[1]
+    with mock.patch("buildqueue.queue.handlers.get", return_value=handler):
+        runner.run(claimed(job))
+    return fresh(job)
+
+
+def let_lease_end(job: BuildJob) -> None:
+    """Let the time pass until the job's lease is over, by the database's clock."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE buildqueue_buildjob SET lease_until = now() - interval '1 second' "
+            "WHERE id = %s",
+            [job.pk],
+        )
 
 
 def taken_over(job: BuildJob) -> uuid.UUID:

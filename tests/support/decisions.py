@@ -10,9 +10,12 @@ from django.utils import timezone
 
 from buildqueue.models import BuildJob, JobAction, JobProgress
 from buildqueue.queue import actions, questions
+from buildqueue.queue.outcomes import WaitForInput
 from buildqueue.queue.questions import Field
 from buildqueue.states import ActionStatus, JobStatus
 from tests.factories import make_job
+
+from .turns import report
 
 EVERY_TYPE = {
     "note": Field(type="text", label="What to write", required=False),
@@ -33,6 +36,11 @@ def make_question(
     asked = questions.stored(question, EVERY_TYPE if fields is None else fields)
     JobProgress.objects.create(job=job, waits_for=asked)
     return job
+
+
+def ask_how_many(job: BuildJob) -> None:
+    """Have a running job ask for a number, as its handler would."""
+    report(job, WaitForInput(question="How many?", fields={"n": Field(type="integer")}))
 
 
 def make_action(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from buildqueue.models import BuildJob, JobEvent, JobRun, LogChunk
+from buildqueue.models import BuildJob, JobEvent, JobProgress, JobRun, LogChunk
 from buildqueue.queue import enqueueing
 from buildqueue.states import FINAL, JobStatus
 from tests.host.jobs import Behavior, Probe
@@ -61,6 +61,11 @@ def kinds(job: BuildJob) -> list[str]:
 def runs(job: BuildJob) -> list[JobRun]:
     """Return the attempts of a job, in order."""
     return list(JobRun.objects.filter(job_id=job.pk).order_by("attempt"))
+
+
+def progress_row(job: BuildJob) -> dict[str, Any]:
+    """Return the row of what a job remembers."""
+    return JobProgress.objects.filter(pk=job.pk).values().get()
 
 
 def text(job: BuildJob | UUID, attempt: int | None = None, **fields: Any) -> str:

@@ -27,9 +27,14 @@ def holder(lease: float = 60.0) -> Holder:
     )
 
 
+def claims() -> list[BuildJob]:
+    """Claim the next job; a list of it, or of none."""
+    return claiming.claim(claiming.Scope(), holder())
+
+
 def claim() -> BuildJob | None:
     """Claim the next job, if there is one."""
-    found = claiming.claim(claiming.Scope(), holder())
+    found = claims()
     return found[0] if found else None
 
 

@@ -144,8 +144,10 @@ def _note_failure(notice: Notice, error: Exception) -> None:
     else:
         delay = timedelta(seconds=BACKOFF.delay(notice.tries))
         _mark(notice, due_at=ClockTimestamp() + delay, error_msg=said)
+    # A receiver that is away is told once a notice, and when it is given up.
+    first = logging.WARNING if notice.tries == 1 else logging.DEBUG
     logger.log(
-        logging.ERROR if given_up else logging.WARNING,
+        logging.ERROR if given_up else first,
         "notice %s of %s for %s %s, try %d: %s",
         notice.pk,
         notice.event,

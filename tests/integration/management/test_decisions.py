@@ -1,40 +1,25 @@
-"""Can a shell answer, hold back, reschedule and decide, and does it say what it did?"""
+"""Can a shell answer and decide, only on what it was shown, and does it say what it did?"""
 
 from __future__ import annotations
 
 import io
-import json
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.utils import timezone
 
-from buildqueue.management.arguments import ACTS
-from buildqueue.models import BuildJob, Checkpoint, JobEvent, JobProgress
-from buildqueue.queue import verbs
+from buildqueue.models import BuildJob, JobProgress
 from buildqueue.states import ActionStatus, JobStatus
 from tests.factories import make_job
+from tests.support.commands import refusal, run
 from tests.support.decisions import make_action, make_question
 
 pytestmark = pytest.mark.django_db
+
 ROOT = Path(__file__).parents[3]
-
-
-def run(*arguments: str) -> str:
-    out = io.StringIO()
-    call_command("buildqueue", *arguments, stdout=out)
-    return out.getvalue()
-
-
-def refusal(*arguments: str) -> CommandError:
-    with pytest.raises(CommandError) as told:
-        run(*arguments)
-    return told.value
 
 
 @pytest.fixture
@@ -54,106 +39,7 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO())
 
 
-# -- jobs ------------------------------------------------------------------------------
-
-
-def test_a_job_is_held_back_and_goes_on() -> None:
-    job = make_job()
-
-    assert run("pause", str(job.pk), "--reason", "lunch") == f"{job.pk} is paused\n"
-    assert run("resume", str(job.pk)) == f"{job.pk} is pending\n"
-    assert JobEvent.objects.get(job=job, kind="pause").reason == "lunch"
-
-
-def test_several_jobs_are_retried_and_each_is_told() -> None:
-    failed, done = make_job(JobStatus.FAILED), make_job(JobStatus.DONE)
-    out = io.StringIO()
-
-    with pytest.raises(CommandError, match="1 of 2 refused") as told:
-        call_command("buildqueue", "retry", str(failed.pk), str(done.pk), stdout=out)
-
-    assert told.value.returncode == 1
-    assert out.getvalue().splitlines() == [
-        f"{failed.pk} is pending",
-        f"{done.pk} refused (wrong_status): cannot retry job {done.pk}: it is done",
-    ]
-
-
-def test_a_mistyped_job_among_several_leaves_all_as_they_were() -> None:
-    job = make_job(JobStatus.FAILED)
-
-    assert "no job begins" in str(refusal("retry", str(job.pk), "zzzz"))
-    job.refresh_from_db()
-    assert job.status == "failed"
-
-
-def test_the_quarantine_is_a_list() -> None:
-    quarantined = make_job(JobStatus.FAILED, error_code="max_attempts_exhausted")
-    make_job(JobStatus.FAILED, error_code="told_to")
-
-    lines = run("list", "--code", "max_attempts_exhausted").splitlines()[1:]
-
-    assert [line.split()[0] for line in lines] == [str(quarantined.pk)]
-
-
-def test_priority_changes() -> None:
-    job = make_job()
-
-    assert run("priority", str(job.pk), "7") == f"{job.pk} has priority 7\n"
-    assert "must be a whole number from -100" in str(
-        refusal("priority", str(job.pk), "101")
-    )
-    job.refresh_from_db()
-    assert job.priority == 7
-
-
-@pytest.mark.parametrize(
-    ("when", "wait"),
-    [
-        ("+90s", timedelta(seconds=90)),
-        ("+10m", timedelta(minutes=10)),
-        ("+2h", timedelta(hours=2)),
-        ("+3d", timedelta(days=3)),
-    ],
-)
-def test_a_job_is_due_a_while_from_now(when: str, wait: timedelta) -> None:
-    job, before = make_job(), timezone.now()
-
-    told = run("due", str(job.pk), when)
-
-    job.refresh_from_db()
-    assert before + wait <= job.due_at <= timezone.now() + wait
-    assert told.startswith(f"{job.pk} is scheduled, due 2")
-
-
-def test_a_moment_without_an_offset_is_in_the_projects_time_zone(settings: Any) -> None:
-    settings.TIME_ZONE = "Asia/Tokyo"
-    job = make_job()
-
-    run("due", str(job.pk), "2050-01-01T09:00")
-
-    job.refresh_from_db()
-    assert job.due_at.isoformat() == "2050-01-01T00:00:00+00:00"
-
-
-def test_a_job_is_due_now() -> None:
-    later = timezone.now() + timedelta(days=1)
-    job = make_job(JobStatus.SCHEDULED, due_at=later)
-
-    assert "is pending" in run("due", str(job.pk), "now")
-
-
-@pytest.mark.parametrize(
-    "when",
-    ["soon", "10m", "+1y", "+999999999d", "0001-01-01T00:00", "2050-13-01", "-1"],
-)
-def test_a_moment_that_is_none_is_refused(when: str) -> None:
-    job = make_job()
-
-    assert "must be `now`" in str(refusal("due", str(job.pk), "--", when))
-
-
-# -- answering -------------------------------------------------------------------------
+# -- answering -----------------------------------------------------------------------
 
 
 def test_a_question_is_shown_with_what_an_answer_needs() -> None:
@@ -205,7 +91,7 @@ def test_a_job_that_asks_nothing_cannot_be_answered() -> None:
         assert "it is pending" in str(refusal("answer", str(job.pk), *fields))
 
 
-# -- deciding --------------------------------------------------------------------------
+# -- deciding ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("said", ["y\n", "YES\n"])
@@ -336,65 +222,6 @@ def test_a_reason_of_spaces_is_none() -> None:
     assert "Say why" in str(refusal("deny", str(action.pk), "--reason", "  "))
 
 
-# -- looking ---------------------------------------------------------------------------
-
-
-def test_actions_are_listed_and_narrowed() -> None:
-    review = make_action()
-    done = make_action(make_job(), ActionStatus.SUCCEEDED, receipt={"id": "m-1"})
-
-    every, some = run("actions"), run("actions", "--status", "succeeded")
-    of_job = run("actions", str(done.job_id))
-    (line,) = run("actions", str(review.job_id), "--json").splitlines()
-
-    assert str(review.pk) in every
-    assert str(review.pk) not in some
-    assert '  receipt {"id": "m-1"}' in of_job.splitlines()
-    assert json.loads(line)["content_hash"] == review.content_hash
-
-
-def test_an_action_that_is_not_there_is_refused_with_a_sentence() -> None:
-    assert "no action begins" in str(refusal("approve", "zzzz", "--yes"))
-
-
-def test_show_tells_what_a_job_asks_did_and_waits_for() -> None:
-    parent = make_job(JobStatus.WAITING_CHILDREN)
-    job = make_question(parent=parent)
-    JobProgress.objects.filter(pk=job.pk).update(done=2, total=5, message="halfway")
-    Checkpoint.objects.create(job=job, step="charge", attempt=1)
-    action = make_action(job, ActionStatus.SUCCEEDED)
-
-    text, above = run("show", str(job.pk)), run("show", str(parent.pk))
-    data = json.loads(run("show", str(job.pk), "--json"))
-
-    for words in (
-        "How shall it be printed?",
-        "2 of 5  halfway",
-        "charge",
-        str(action.pk),
-    ):
-        assert words in text, words
-    assert str(parent.pk) in text
-    assert f"{job.pk}  waiting_input" in above
-    assert data["question"]["fields"]["copies"]["type"] == "integer"
-    assert data["progress"]["done"] == 2
-    assert data["steps_done"][0]["step"] == "charge"
-    assert data["actions"][0]["id"] == str(action.pk)
-    assert data["parent"] == str(parent.pk)
-    assert json.loads(run("show", str(parent.pk), "--json"))["children"] == [
-        {"id": str(job.pk), "kind": "probe", "status": "waiting_input"}
-    ]
-
-
-def test_what_a_handler_says_does_not_command_the_terminal() -> None:
-    action = make_action(title="a\x1b]0;title\x07b\x1b[2Jc", content={"x": "\x9b2J"})
-
-    text = run("actions", str(action.job_id))
-
-    assert "abc" in text
-    assert not {"\x1b", "\x07", "\x9b"} & set(text)
-
-
 def test_wrong_usage_is_told_by_the_exit_code() -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "buildqueue", "settle", "abcd"],
@@ -406,7 +233,3 @@ def test_wrong_usage_is_told_by_the_exit_code() -> None:
 
     assert done.returncode == 2
     assert "--happened" in done.stderr
-
-
-def test_every_verb_of_the_engine_has_a_command() -> None:
-    assert {verb for verb, _help in ACTS.values()} | {"retry"} == set(verbs.VERBS)

@@ -1,4 +1,4 @@
-"""What do the engine's tests share? Kinds with hooks, a run to be, an ear for wake-ups."""
+"""What do the engine's tests share? Kinds with hooks, a run to be, an ear and a pager."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import override_settings
 from pydantic import BaseModel
 
 from buildqueue.models import BuildJob
@@ -62,3 +63,11 @@ def notices(committed: None) -> Iterator[Notices]:
     """Hear the wake-ups of a test that commits."""
     with listening(connection.settings_dict["NAME"]) as heard:
         yield heard
+
+
+@pytest.fixture
+def pager() -> Iterator[None]:
+    """Have somebody who wants to be told of everything."""
+    everything = {"name": "pager", "events": ["*"], "email": ["ops@example.com"]}
+    with override_settings(BUILDQUEUE={"NOTICES": [everything]}):
+        yield

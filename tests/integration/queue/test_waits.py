@@ -13,14 +13,13 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from buildqueue.exceptions import InvalidTransition, LostLeaseError
-from buildqueue.models import BuildJob, JobEvent, JobProgress, JobRun
+from buildqueue.models import BuildJob, JobProgress, JobRun
 from buildqueue.queue import actions, recovery, transitions, verbs
 from buildqueue.queue.context import Context
 from buildqueue.queue.outcomes import (
     Actor,
     Done,
     Fail,
-    Wait,
     WaitForApproval,
     WaitForChildren,
     WaitForInput,
@@ -117,38 +116,6 @@ def test_a_waiting_job_holds_whatever_the_queue_and_its_duties_do(status: str) -
     _ticks_that_take_nothing()
 
     assert BuildJob.objects.filter(pk=job.pk).values().get() == before
-
-
-@pytest.mark.parametrize(
-    "outcome", [WaitForApproval(), WaitForChildren()], ids=["approval", "children"]
-)
-def test_a_wait_for_nothing_is_over_in_the_same_transaction(outcome: Wait) -> None:
-    job = _running()
-
-    with transaction.atomic():
-        report(job, outcome)
-        seen = fresh(job).status
-
-    assert seen == JobStatus.PENDING
-    assert kinds(job) == ["wait", "wake"]
-    assert _waits_for(job) is None
-    again = claim()
-    assert again is not None
-    assert (again.pk, again.attempt) == (job.pk, 2)
-
-
-@pytest.mark.parametrize(
-    ("attempt", "seconds"), [(10, 0), (11, 1), (40, 30), (1000, 60)]
-)
-def test_a_handler_that_waits_for_nothing_again_and_again_is_slowed_down(
-    attempt: int, seconds: int
-) -> None:
-    job = report(_running(attempt=attempt), WaitForChildren())
-
-    event = JobEvent.objects.get(job_id=job.pk, kind="wake")
-    later = (fresh(job).due_at - event.created_at).total_seconds()
-    assert max(later, 0) == pytest.approx(seconds, abs=1)
-    assert (claim() is None) == (seconds > 0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,22 @@
+"""What does `manage.py buildqueue` say, and how does it refuse?"""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from django.core.management import CommandError, call_command
+
+
+def run(*arguments: str) -> str:
+    """Run the command, and return what it printed."""
+    out = io.StringIO()
+    call_command("buildqueue", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def refusal(*arguments: str) -> CommandError:
+    """Run the command, and return the error by which it refuses, as it must."""
+    with pytest.raises(CommandError) as told:
+        run(*arguments)
+    return told.value
