@@ -78,7 +78,7 @@ $(BIN)/python:
 $(READY): $(ROOT)/pyproject.toml | $(BIN)/python
 	@echo "==> installing what buildqueue needs (once)"
 	@cd $(ROOT) && $(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  -e '.[api,local]' --group test
+	  -e '.[api,local,mcp,s3]' --group test
 	@touch $@
 
 $(DEV_READY): $(READY)

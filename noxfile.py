@@ -31,5 +31,5 @@ PAIRS = [("3.11", "5.2", ()), ("3.12", "6.1", SMOKE), ("3.13", "6.1", SMOKE)]
 def suite(session: nox.Session, django: str, paths: tuple[str, ...]) -> None:
     """Run the suite with one Django; the matrix' smoke runs leave browsers out."""
     groups = nox.project.dependency_groups(nox.project.load_toml(), "test")
-    session.install("-e", ".[api,local]", *groups, f"django~={django}.0")
+    session.install("-e", ".[api,local,mcp,s3]", *groups, f"django~={django}.0")
     session.run("python", "-m", "tests.run", *paths, *session.posargs)

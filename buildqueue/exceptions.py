@@ -209,10 +209,20 @@ class InvalidOption(Refused, ValueError):
 
 
 class BackendError(BuildQueueError):
-    """The outside world failed; `code` is stable, the message fit for the owner."""
+    """The outside world failed; `code` is stable, the message fit for the owner.
 
-    def __init__(self, code: str, message: str, *, detail: str = "") -> None:
-        self.code, self.detail = code, detail
+    `exit_code` is that of the command that failed, if one did; negative: its signal.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        detail: str = "",
+        exit_code: int | None = None,
+    ) -> None:
+        self.code, self.detail, self.exit_code = code, detail, exit_code
         super().__init__(message)
 
 

@@ -336,6 +336,36 @@ class ConnectorStatus(TextChoices):
     FAILED = "failed", _("failed")
 
 
+class WatchStatus(TextChoices):
+    """Whether a followed branch or tag is looked at."""
+
+    ACTIVE = "active", _("active")
+    PAUSED = "paused", _("paused")  # by a person, or after too many failures
+
+
+class ProposalStatus(TextChoices):
+    """What became of an update that a watch has proposed."""
+
+    OPEN = "open", _("open")
+    ACCEPTED = "accepted", _("accepted")  # a job does it
+    DISMISSED = "dismissed", _("dismissed")
+    SUPERSEDED = "superseded", _("superseded")  # a newer commit was found
+
+
+class WatchMode(TextChoices):
+    """What a watch does about a new commit."""
+
+    UPDATE = "update", _("update at once")
+    PROPOSE = "propose", _("propose an update")
+
+
+class GrantType(TextChoices):
+    """To whom an agent is opened."""
+
+    USER = "user", _("a user")
+    PUBLIC = "public", _("everybody")
+
+
 class ConnectorSetupStatus(TextChoices):
     """The set-up of a connector that a provider hosts; uploads have none."""
 

@@ -15,7 +15,7 @@ from django.db.models import Q, Value
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from ..states import AgentStatus, DeploymentStatus, VersionStatus
+from ..states import AgentStatus, DeploymentStatus, GrantType, VersionStatus
 from .arrays import Array
 from .keys import OwnedBy
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 EMPTY_OBJECT = Value({}, models.JSONField())
+MOST_REPLICAS = 16
 
 
 class AgentQuerySet(models.QuerySet["Agent"]):
@@ -65,6 +66,18 @@ class Agent(models.Model):
     )
     image = models.TextField(null=True, blank=True)
     is_public = models.BooleanField(db_default=False)
+    ports = Array(
+        models.IntegerField(),
+        db_default=Value([]),
+        blank=True,
+        help_text=_("Asked for by its owner; none: as its source says."),
+    )
+    replicas = models.SmallIntegerField(db_default=1)
+    resources = models.JSONField(
+        db_default=EMPTY_OBJECT,
+        blank=True,
+        help_text=_("Limits of each instance: memory_mb, cpus, processes."),
+    )
     writable = models.BooleanField(db_default=False)
     writable_path = models.CharField(max_length=255, null=True, blank=True)
     deleted_at = models.DateTimeField(null=True, blank=True)
@@ -86,6 +99,10 @@ class Agent(models.Model):
                 condition=Q(status__in=AgentStatus.values),
             ),
             models.CheckConstraint(name="chk_agents_name", condition=~Q(name="")),
+            models.CheckConstraint(
+                name="chk_agents_replicas",
+                condition=Q(replicas__range=(1, MOST_REPLICAS)),
+            ),
             models.UniqueConstraint(
                 name="agents_owner_name_active_uniq",
                 fields=["owner_id", "name"],
@@ -181,6 +198,15 @@ class AgentDeployment(models.Model):
     owner_id = models.CharField(max_length=100, null=True, blank=True, db_collation="C")
     spec_ports = Array(models.IntegerField(), db_default=Value([8000]), blank=True)
     spec_image = models.TextField(null=True, blank=True)
+    spec_env = Array(
+        models.CharField(max_length=128),
+        db_default=Value([]),
+        blank=True,
+        help_text=_("The names of its environment; values stand nowhere."),
+    )
+    spec_resources = models.JSONField(db_default=EMPTY_OBJECT, blank=True)
+    writable = models.BooleanField(db_default=False)
+    writable_path = models.CharField(max_length=255, null=True, blank=True)
     runtime = models.CharField(
         max_length=50, db_default="local", help_text=_("The backend that runs it.")
     )
@@ -223,3 +249,43 @@ class AgentDeployment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.agent_id} {self.status}"
+
+
+class AgentGrant(models.Model):
+    """An agent opened to somebody besides its owner."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, db_default=RandomUUID())
+    agent = OwnedBy(Agent, related_name="grants", db_index=False)
+    grant_type = models.CharField(max_length=10, choices=GrantType.choices)
+    grantee_id = models.CharField(
+        max_length=100, db_collation="C", help_text=_("A user's key; * for everybody.")
+    )
+    can_manage = models.BooleanField(
+        db_default=False, help_text=_("May update, roll back, stop and start it, too.")
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("grant")
+        verbose_name_plural = _("grants")
+        constraints = [
+            models.UniqueConstraint(
+                name="agent_grants_uniq", fields=["agent", "grant_type", "grantee_id"]
+            ),
+            models.CheckConstraint(
+                name="chk_agent_grants_type",
+                condition=Q(grant_type__in=GrantType.values),
+            ),
+            # What everybody has is a look, never a change.
+            models.CheckConstraint(
+                name="chk_agent_grants_public",
+                condition=Q(
+                    grant_type=GrantType.PUBLIC, grantee_id="*", can_manage=False
+                )
+                | (Q(grant_type=GrantType.USER) & ~Q(grantee_id__in=["", "*"])),
+            ),
+        ]
+        indexes = [models.Index(fields=["grantee_id"], name="agent_grants_grantee")]
+
+    def __str__(self) -> str:
+        return f"{self.grant_type} {self.grantee_id}"

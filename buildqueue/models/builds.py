@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ..states import BuildStatus
-from .agents import Agent, AgentVersion
+from .agents import EMPTY_OBJECT, Agent, AgentVersion
 from .jobs import BuildJob
 from .keys import OwnedBy
 
@@ -58,9 +58,27 @@ class AgentBuild(models.Model):
         null=True, blank=True, help_text=_("The source's name in the source storage.")
     )
     source_sha256 = models.CharField(max_length=64, null=True, blank=True)
+    source_size = models.BigIntegerField(null=True, blank=True)
+    source_ref = models.CharField(
+        max_length=255,
+        null=True,
+        blank=True,
+        help_text=_("The branch or tag asked for."),
+    )
+    source_token = models.TextField(
+        null=True, blank=True, help_text=_("Ciphertext, never clear text.")
+    )
+    secrets_env = models.JSONField(
+        db_default=EMPTY_OBJECT,
+        blank=True,
+        help_text=_("Given with this build: name to ciphertext, never clear text."),
+    )
     phase = models.CharField(
         max_length=40, null=True, blank=True, help_text=_("The step it is or was in.")
     )
+    exit_code = models.IntegerField(null=True, blank=True)
+    hint = models.TextField(null=True, blank=True, help_text=_("What would help."))
+    host = models.CharField(max_length=100, null=True, blank=True)
     error_code = models.CharField(max_length=100, null=True, blank=True)
     error_msg = models.TextField(null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -90,6 +108,11 @@ class AgentBuild(models.Model):
                 fields=["created_at"],
                 name="agent_builds_queued",
                 condition=Q(status=BuildStatus.QUEUED),
+            ),
+            models.Index(
+                fields=["source_key"],
+                name="agent_builds_source",
+                condition=Q(source_key__isnull=False),
             ),
         ]
 

@@ -84,6 +84,20 @@ class McpConnector(models.Model):
         max_length=20, choices=ConnectorSetupStatus.choices, null=True, blank=True
     )
     setup_error = models.TextField(null=True, blank=True)
+    runtime = models.CharField(max_length=50, null=True, blank=True)
+    host = models.CharField(
+        max_length=100,
+        null=True,
+        blank=True,
+        help_text=_("The machine it runs on, where the runtime is bound to one."),
+    )
+    instance_id = models.UUIDField(
+        null=True, blank=True, help_text=_("The instance that its address leads to.")
+    )
+    restart_count = models.IntegerField(db_default=0)
+    crash_reason = models.TextField(null=True, blank=True)
+    crashed_at = models.DateTimeField(null=True, blank=True)
+    last_logs = models.TextField(null=True, blank=True)
     deleted_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     updated_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -167,6 +181,21 @@ class McpConnectorBuild(models.Model):
     version_tag = models.CharField(max_length=128)
     github_url = models.TextField(null=True, blank=True)
     source_key = models.TextField(null=True, blank=True)
+    source_sha256 = models.CharField(max_length=64, null=True, blank=True)
+    source_size = models.BigIntegerField(null=True, blank=True)
+    source_ref = models.CharField(max_length=255, null=True, blank=True)
+    source_token = models.TextField(
+        null=True, blank=True, help_text=_("Ciphertext, never clear text.")
+    )
+    secrets_env = models.JSONField(
+        db_default=EMPTY_OBJECT,
+        blank=True,
+        help_text=_("Given with this build: name to ciphertext, never clear text."),
+    )
+    commit_hash = models.CharField(max_length=64, null=True, blank=True)
+    triggered_by = models.CharField(
+        max_length=100, null=True, blank=True, db_collation="C"
+    )
     image_tag = models.TextField(null=True, blank=True)
     detected_runtime = models.CharField(max_length=20, null=True, blank=True)
     status = models.CharField(
@@ -183,6 +212,10 @@ class McpConnectorBuild(models.Model):
         db_constraint=False,
     )
     phase = models.CharField(max_length=40, null=True, blank=True)
+    exit_code = models.IntegerField(null=True, blank=True)
+    hint = models.TextField(null=True, blank=True)
+    logs = models.TextField(null=True, blank=True)
+    host = models.CharField(max_length=100, null=True, blank=True)
     error_code = models.CharField(max_length=100, null=True, blank=True)
     error_msg = models.TextField(null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -214,8 +247,38 @@ class McpConnectorBuild(models.Model):
         indexes = [
             models.Index(
                 fields=["connector", "-created_at"], name="connector_builds_newest"
-            )
+            ),
+            models.Index(
+                fields=["source_key"],
+                name="connector_builds_source",
+                condition=Q(source_key__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.version_tag} {self.status}"
+
+
+class McpConnectorTool(models.Model):
+    """A tool that a connector's server offers, as it told last."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, db_default=RandomUUID())
+    connector = OwnedBy(McpConnector, related_name="tools", db_index=False)
+    name = models.CharField(max_length=255, db_collation="C")
+    title = models.TextField(null=True, blank=True)
+    description = models.TextField(null=True, blank=True)
+    input_schema = models.JSONField(db_default=EMPTY_OBJECT)
+    seen_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("tool")
+        verbose_name_plural = _("tools")
+        default_permissions = ("view",)
+        constraints = [
+            models.UniqueConstraint(
+                name="connector_tools_uniq", fields=["connector", "name"]
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -31,6 +31,9 @@ class LogChunk(models.Model):
     attempt = models.IntegerField()
     seq = models.IntegerField()
     stream = models.CharField(max_length=10, choices=Stream.choices)
+    step = models.CharField(
+        max_length=200, null=True, blank=True, help_text=_("The step that printed it.")
+    )
     text = models.TextField()
     created_at = models.DateTimeField(db_default=ClockTimestamp())
 
