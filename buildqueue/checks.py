@@ -3,6 +3,8 @@
 buildqueue.E001  a setting is unknown or contradicts another
 buildqueue.E002  the jobs' database is not PostgreSQL
 buildqueue.E003  USE_TZ is off
+buildqueue.E004  a provider of environments cannot be imported
+buildqueue.W001  a key that encrypts secrets is short
 """
 
 from __future__ import annotations
@@ -14,14 +16,18 @@ from django.apps import apps
 from django.conf import settings
 from django.core import checks
 from django.db import connections, router
+from django.utils.module_loading import import_string
 
 from . import conf
+
+SHORTEST_KEY = 32
 
 
 def register_all() -> None:
     """Register the checks; called once by the app's config."""
     checks.register(check_settings, "buildqueue")
     checks.register(check_database, "buildqueue")
+    checks.register(check_secrets, "buildqueue")
 
 
 def check_settings(app_configs: object, **kwargs: Any) -> Sequence[checks.CheckMessage]:
@@ -56,3 +62,34 @@ def check_database(app_configs: object, **kwargs: Any) -> Sequence[checks.CheckM
             id="buildqueue.E002",
         )
     ]
+
+
+def check_secrets(app_configs: object, **kwargs: Any) -> Sequence[checks.CheckMessage]:
+    """Tell keys that could be guessed, by their place, and providers that are not there."""
+    settings = conf.get()
+    found: list[checks.CheckMessage] = [
+        checks.Warning(
+            f"BUILDQUEUE['SECRET_KEYS'][{place}] is shorter than {SHORTEST_KEY} "
+            "characters.",
+            hint="Put a long random one before it and rotate the secrets.",
+            id="buildqueue.W001",
+        )
+        for place, key in enumerate(settings.secret_keys)
+        if len(key) < SHORTEST_KEY
+    ]
+    return found + [
+        checks.Error(
+            f"BUILDQUEUE['ENV_PROVIDERS'] names {path!r}, which cannot be imported.",
+            hint="Each is a dotted path to a function.",
+            id="buildqueue.E004",
+        )
+        for path in settings.env_providers
+        if not _is_function(path)
+    ]
+
+
+def _is_function(path: str) -> bool:
+    try:
+        return callable(import_string(path))
+    except ImportError:
+        return False

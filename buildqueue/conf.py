@@ -2,7 +2,7 @@
 
 One dict in the host's settings, `BUILDQUEUE = {...}`; each key is a field below in
 capitals. Read lazily, cached, cleared when Django says that settings changed. Faults
-are told by `manage.py check` (buildqueue.E001 to E003), not by an import.
+are told by `manage.py check` (buildqueue.E001 to E004), not by an import.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 
 from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
+from django.utils.encoding import force_bytes
 from pydantic import Field, TypeAdapter, ValidationError
 
 from .destinations import Destinations
@@ -83,6 +85,8 @@ class Settings:
     direct_database: str | None = None
     # The alias in STORAGES that keeps sources. None: files below DATA_DIR.
     source_storage: str | None = None
+    # How long a source that nobody used, and no rollback needs, is kept.
+    source_retention_days: Days = 14.0
     # The folder of sources, bundles and the local runtime. None: BASE_DIR/var.
     data_dir: str | Path | None = None
     # Whether the local backend may run agents that see what the worker sees, where
@@ -93,11 +97,31 @@ class Settings:
     # How often a new deployment is asked whether it is healthy, and how far apart.
     health_tries: Count = 30
     health_interval_seconds: Seconds = 3.0
+    # How many earlier versions of an agent can be gone back to; what older ones need
+    # is removed.
+    keep_versions: Count = 10
     # The largest upload, in bytes.
     upload_max_bytes: Count = 100 * 1024 * 1024
     # How many entries a source archive may have, and how many bytes when unpacked.
     archive_max_entries: Count = 1000
     archive_max_unpacked_bytes: Count = 200 * 1024 * 1024
+    # By what repositories are fetched.
+    git_protocols: tuple[Literal["https", "http"], ...] = ("https",)
+    # The hosts they are fetched from, exactly: "name", or "name:port" where the port
+    # is another one. "*" is every host, also those that only this machine can reach.
+    git_hosts: tuple[str, ...] = ("github.com", "gitlab.com", "bitbucket.org")
+    # How long fetching a repository may take.
+    git_timeout_seconds: Seconds = 300.0
+    # How many bytes fetching a repository may take on the wire and on disk.
+    git_max_bytes: Count = 500 * 1024 * 1024
+    # What owners' secrets are encrypted with, newest first; the others only read.
+    # Empty: Django's SECRET_KEY and SECRET_KEY_FALLBACKS.
+    secret_keys: tuple[Annotated[str, Field(min_length=1)], ...] = field(
+        default=(), repr=False
+    )
+    # What the host adds to the environment of what it runs, never stored: dotted paths
+    # to functions that take an agent or a connector and return names and values.
+    env_providers: tuple[str, ...] = ()
     # Processes that a worker starts on its host and keeps running, as dotted paths to
     # functions that return a command, or None when nothing is to be started.
     host_services: tuple[str, ...] = (
@@ -109,7 +133,10 @@ class Settings:
     # Functions that every worker calls at each maintenance, as dotted paths.
     duties: tuple[str, ...] = (
         "buildqueue.executors.reconcile.reconcile_host",
-        "buildqueue.executors.reconcile.prune_sources",
+        "buildqueue.executors.cleaning.prune_sources",
+        "buildqueue.executors.cleaning.prune_artifacts",
+        "buildqueue.executors.watching.enqueue_due_checks",
+        "buildqueue.executors.watching.repair_accepted",
     )
 
     # Faults found while reading; shown by the system checks.
@@ -123,8 +150,20 @@ class Settings:
         root = Path(base) if base else Path.home() / ".local" / "share"
         return root / ("var" if base else "buildqueue")
 
+    def key_material(self) -> tuple[bytes, ...]:
+        """Return what secrets are encrypted with, newest first; never nothing.
 
-UNTOLD = {"NOTICES"}  # their values hold secrets
+        A faulty SECRET_KEYS is no reason to encrypt with something else.
+        """
+        given = getattr(django_settings, "BUILDQUEUE", None)
+        wanted = isinstance(given, Mapping) and given.get("SECRET_KEYS")
+        if wanted and not self.secret_keys:
+            raise ImproperlyConfigured("BUILDQUEUE['SECRET_KEYS'] is not valid")
+        own = (django_settings.SECRET_KEY, *django_settings.SECRET_KEY_FALLBACKS)
+        return tuple(force_bytes(key) for key in self.secret_keys or own)
+
+
+UNTOLD = {"NOTICES", "SECRET_KEYS"}  # their values hold secrets
 NAMES = {f.name.upper(): f for f in fields(Settings) if f.name != "faults"}
 
 

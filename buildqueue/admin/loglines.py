@@ -1,14 +1,15 @@
 """How do chunks of output become lines?
 
-Pure. Chunks of one stream that follow each other are joined, since a chunk may end in
-the middle of a line; a line that has not ended says so, and the next one of its stream
-goes on with it.
+Pure. Chunks of one stream and step that follow each other are joined, since a chunk may
+end in the middle of a line; a line that has not ended says so, and the next one of its
+stream goes on with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from ..models import LogChunk
 from .ansi import Pen, segments
@@ -20,15 +21,17 @@ class Line:
 
     attempt: int
     stream: str
+    step: str | None  # which printed it
+    heads: bool  # it is the engine's own, with which the step begins
     segments: list[tuple[str, str]]  # text, class names
     ended: bool  # False: the next chunk of the stream goes on with it
 
 
 def lines_of(chunks: Iterable[LogChunk]) -> Iterator[Line]:
-    """Return the lines of chunks, neighbors of one stream joined."""
+    """Return the lines of chunks, neighbors of one stream and step joined."""
     pen = Pen()
-    for attempt, stream, text in _joined(chunks):
-        pieces = text.split("\n")
+    for (attempt, stream, step), some in groupby(chunks, key=_source):
+        pieces = "".join(chunk.text for chunk in some).split("\n")
         ended = pieces[-1] == ""
         if ended:
             pieces.pop()
@@ -36,19 +39,12 @@ def lines_of(chunks: Iterable[LogChunk]) -> Iterator[Line]:
             yield Line(
                 attempt=attempt,
                 stream=stream,
+                step=step,
+                heads=number == 1 and piece == f"==> {step}",
                 segments=segments(piece, pen),
                 ended=ended or number < len(pieces),
             )
 
 
-def _joined(chunks: Iterable[LogChunk]) -> Iterator[tuple[int, str, str]]:
-    held: list[str] = []
-    source: tuple[int, str] | None = None
-    for chunk in chunks:
-        if source != (chunk.attempt, chunk.stream):
-            if source:
-                yield (*source, "".join(held))
-            held, source = [], (chunk.attempt, chunk.stream)
-        held.append(chunk.text)
-    if source:
-        yield (*source, "".join(held))
+def _source(chunk: LogChunk) -> tuple[int, str, str | None]:
+    return chunk.attempt, chunk.stream, chunk.step

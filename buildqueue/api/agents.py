@@ -1,79 +1,21 @@
-"""Which addresses does an agent have? The upload, the list, itself, its end."""
+"""Which addresses does an agent have? The list, itself, what runs of it, its end."""
 
 from __future__ import annotations
 
-from typing import Annotated, BinaryIO, cast
 from uuid import UUID
 
-from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
-from ninja import Query, Router
+from ninja import Router
 
-from ..builds import retirement, submission
+from ..builds import retirement, running
 from ..models import Agent, BuildJob
-from ..models.agents import AgentQuerySet
 from ..queue.logs import storable
-from . import access, answers, bodies, rendering, schemas
+from . import access, answers, asked, bodies, paging, reading, rendering, schemas
 from .auth import caller_of
 from .jobs import REASON_BODY
-from .problems import refused
 
 router = Router(tags=["agents"])
-PageSize = Annotated[int, Query(ge=1, le=200)]
-TEXT = {"type": "string"}
-ZIP = {"type": "string", "format": "binary"}
-UPLOAD_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["name", "source"],
-                    "properties": {
-                        "name": TEXT,
-                        "source": ZIP,
-                        "version": TEXT,
-                        "changelog": TEXT,
-                        "ports": TEXT,
-                    },
-                }
-            }
-        },
-    }
-}
-
-
-@router.post(
-    "/agents/upload-and-deploy",
-    response={202: schemas.QueuedVersion},
-    url_name="agent_upload",
-    openapi_extra=UPLOAD_BODY,
-)
-def upload_and_deploy(request: HttpRequest) -> HttpResponse:
-    """Take a zip, reserve its version, and queue its build and deployment."""
-    caller = caller_of(request)
-    form = bodies.read_upload(request)
-    queued = submission.submit_upload(
-        owner_id=caller.key,
-        caller=caller.actor,
-        name=form.name,
-        source=cast("BinaryIO", form.source),
-        version=form.version,
-        changelog=form.changelog,
-        ports=form.ports,
-    )
-    job, build, agent = queued.job, queued.build, queued.agent
-    body = schemas.QueuedVersion(
-        job_id=job.pk,
-        build_id=build.pk,
-        agent_id=agent.pk,
-        agent_name=agent.name,
-        new_version=queued.version,
-        previous_version=queued.previous_version,
-        links=rendering.job_links(job.pk, build.pk, agent.pk),
-    )
-    return answers.send_queued(request, body)
+MAYBE_QUEUED = {(200, 202): schemas.QueuedJobs}
 
 
 @router.get("/agents", response=schemas.Agents, url_name="agents")
@@ -81,20 +23,18 @@ def agents(
     request: HttpRequest,
     after: UUID | None = None,
     name: str | None = None,
-    limit: PageSize = 50,
+    shared: bool = False,
+    limit: paging.PageSize = 50,
 ) -> HttpResponse:
-    """Return the caller's agents, newest first; the next page is after `next`."""
-    known = access.agents(caller_of(request))
+    """Return the caller's agents, or those that others share with them, newest first."""
+    caller = caller_of(request)
+    known = access.shared_agents(caller) if shared else access.agents(caller)
     seen = known.live()
     if name is not None:
         seen = seen.filter(name=storable(name))
-    if after is not None:
-        seen = seen.filter(_older_than(known, after))
-    rows = list(seen.order_by("-created_at", "-id")[: limit + 1])
-    page = rows[:limit]
+    page = paging.page_of(seen, after=after, limit=limit, known=known)
     body = schemas.Agents(
-        agents=[rendering.agent_of(row) for row in page],
-        next=page[-1].pk if len(rows) > limit else None,
+        agents=[rendering.agent_of(row) for row in page.rows], next=page.next
     )
     return answers.send(request, body)
 
@@ -107,23 +47,68 @@ def agent(request: HttpRequest, agent_id: UUID) -> HttpResponse:
 
 
 @router.post(
+    "/agents/{agent_id}/start",
+    response={202: schemas.QueuedJobs},
+    url_name="agent_start",
+    openapi_extra=REASON_BODY,
+)
+def agent_start(request: HttpRequest, agent_id: UUID) -> HttpResponse:
+    """Queue the start of an agent that was stopped or has crashed."""
+    caller = caller_of(request)
+    found = access.agent_to_manage(caller, agent_id, "deploy_agent")
+    reason = bodies.read_reason(request)
+    job = running.start_agent(found, actor=caller.actor, reason=reason)
+    return _queued(request, [job], found)
+
+
+@router.post(
+    "/agents/{agent_id}/restart",
+    response={202: schemas.QueuedJobs},
+    url_name="agent_restart",
+    openapi_extra=REASON_BODY,
+)
+def agent_restart(request: HttpRequest, agent_id: UUID) -> HttpResponse:
+    """Queue a new instance beside the running one, with the settings of now."""
+    caller = caller_of(request)
+    found = access.agent_to_manage(caller, agent_id, "deploy_agent")
+    reason = bodies.read_reason(request)
+    job = running.restart_agent(found, actor=caller.actor, reason=reason)
+    return _queued(request, [job], found)
+
+
+@router.post(
+    "/agents/{agent_id}/scale",
+    response=MAYBE_QUEUED,
+    url_name="agent_scale",
+    openapi_extra=asked.told(asked.Scale),
+)
+def agent_scale(request: HttpRequest, agent_id: UUID) -> HttpResponse:
+    """Queue so many copies of what runs; kept for the next start when nothing runs."""
+    caller = caller_of(request)
+    found = access.agent_to_manage(caller, agent_id, "deploy_agent")
+    body = reading.read(request, asked.Scale)
+    job = running.scale_agent(
+        found, body.replicas, actor=caller.actor, reason=body.reason
+    )
+    return _queued(request, [job] if job else [], found)
+
+
+@router.post(
     "/agents/{agent_id}/stop",
-    response={(200, 202): schemas.QueuedEnd},
+    response=MAYBE_QUEUED,
     url_name="agent_stop",
     openapi_extra=REASON_BODY,
 )
 def agent_stop(request: HttpRequest, agent_id: UUID) -> HttpResponse:
     """Queue the end of the agent's running deployment; the agent stays."""
     caller = caller_of(request)
-    found = access.agent_to_change(caller, agent_id, "stop_agent")
+    found = access.agent_to_manage(caller, agent_id, "stop_agent")
     reason = bodies.read_reason(request)
     jobs = retirement.stop_agent(found, actor=caller.actor, reason=reason)
-    return _ending(request, jobs, found)
+    return _queued(request, jobs, found)
 
 
-@router.delete(
-    "/agents/{agent_id}", response={(200, 202): schemas.QueuedEnd}, url_name="agent"
-)
+@router.delete("/agents/{agent_id}", response=MAYBE_QUEUED, url_name="agent")
 def agent_delete(
     request: HttpRequest, agent_id: UUID, reason: str = ""
 ) -> HttpResponse:
@@ -132,13 +117,13 @@ def agent_delete(
     found = access.agent_to_change(caller, agent_id, "delete_agent")
     why = bodies.checked_reason(reason)
     jobs = retirement.delete_agent(found, actor=caller.actor, reason=why)
-    return _ending(request, jobs, found)
+    return _queued(request, jobs, found)
 
 
-def _ending(request: HttpRequest, jobs: list[BuildJob], agent: Agent) -> HttpResponse:
+def _queued(request: HttpRequest, jobs: list[BuildJob], agent: Agent) -> HttpResponse:
     first = jobs[0].pk if jobs else None
     agent_link = {"agent": rendering.address("agent", agent.pk)}
-    body = schemas.QueuedEnd(
+    body = schemas.QueuedJobs(
         agent_id=agent.pk,
         agent_name=agent.name,
         status="queued" if jobs else "done",
@@ -147,12 +132,3 @@ def _ending(request: HttpRequest, jobs: list[BuildJob], agent: Agent) -> HttpRes
         links=rendering.job_links(first, None, agent.pk) if first else agent_link,
     )
     return answers.send_queued(request, body)
-
-
-def _older_than(known: AgentQuerySet, agent_id: UUID) -> Q:
-    # One that was deleted meanwhile still marks the place.
-    found = known.filter(pk=agent_id).values_list("created_at", flat=True)
-    if (moment := found.first()) is None:
-        why = "take it from 'next' of the page before"
-        raise refused("invalid_parameter", f"after: {why}", {"after": why})
-    return Q(created_at__lt=moment) | Q(created_at=moment, id__lt=agent_id)

@@ -22,6 +22,7 @@ from . import rendering, schemas
 
 SOON, LATER, LONG = 2, 10, 60  # seconds
 LOG_SECONDS: Final = 1
+FOLLOW_MILLISECONDS: Final = 300  # a line is half a second old at most
 STEP_EVENTS: Final = (
     EventKind.STEP_STARTED,
     EventKind.STEP_FINISHED,
@@ -54,6 +55,11 @@ def send(
     if retry_after is not None:
         response.headers["Retry-After"] = str(retry_after)
     return response
+
+
+def send_nothing() -> HttpResponse:
+    """Return 204: it is gone."""
+    return HttpResponse(status=204)
 
 
 def send_queued(request: HttpRequest, body: schemas.Queued) -> HttpResponse:
@@ -96,9 +102,20 @@ def send_log(
         chunks=[rendering.chunk_of(chunk) for chunk in chunks],
         next=str(logs.position_of(chunks[-1]) if chunks else since),
         finished=settled and not more,
+        look_again_ms=_look_again(row, more=more, settled=settled),
     )
     wait = None if more or settled else LOG_SECONDS
     return send(request, body, retry_after=wait)
+
+
+def _look_again(row: BuildJob, *, more: bool, settled: bool) -> int | None:
+    """Return when a follower looks again; Retry-After has whole seconds only."""
+    if more:
+        return 0
+    if settled:
+        return None
+    prints = row.is_final or row.status == JobStatus.IN_PROGRESS
+    return FOLLOW_MILLISECONDS if prints else LOG_SECONDS * 1000
 
 
 def retry_after(row: BuildJob) -> int | None:

@@ -28,7 +28,7 @@ from ..exceptions import (
     Refused,
     Unavailable,
 )
-from .problems import Problem, problem
+from .problems import CODES, Problem, problem
 
 logger = logging.getLogger(__name__)
 
@@ -145,7 +145,8 @@ def _of_refusal(error: Refused) -> Problem:
     return Problem(
         code=error.code,
         detail=str(error),
-        status=error.status,
+        # A code has one status, whoever refuses with it.
+        status=CODES[error.code][0] if error.code in CODES else error.status,
         fields=error.fields,
         extra=error.extra,
         headers=headers,

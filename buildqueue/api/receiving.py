@@ -57,7 +57,16 @@ def receive(request: HttpRequest) -> None:
 
     A second call, or one after a middleware has read the form, changes nothing.
     """
-    if request.method != "POST" or request.content_type not in (FORM, MULTIPART):
+    if request.content_type not in (FORM, MULTIPART):
+        return
+    if request.method == "PUT":
+        # Django reads a form of POST alone.
+        request.method = "POST"
+        try:
+            receive(request)
+        finally:
+            request.method = "PUT"
+    if request.method != "POST":
         return
     if request.content_type == FORM:
         _parse(request)

@@ -12,22 +12,48 @@ from django.urls import URLPattern, URLResolver, re_path
 from ninja import NinjaAPI
 
 from .. import __version__
-from . import actions, agents, builds, errors, jobs
+from . import (
+    actions,
+    agents,
+    builds,
+    connectors,
+    deploying,
+    environment,
+    errors,
+    grants,
+    history,
+    jobs,
+    watches,
+)
 from .auth import BearerToken, Session
 
 api = NinjaAPI(
     title="buildqueue",
     version=__version__,
-    description="Upload agents, follow their builds, stop them.",
+    description="Build and deploy agents and connectors, follow them, stop them.",
     urls_namespace="buildqueue",
     docs_url=None,
     auth=[BearerToken(), Session()],
 )
 errors.install(api)
-for router in (agents.router, builds.router, jobs.router, actions.router):
+# What is asked of an agent by a word stands before the agent by its id.
+ROUTERS = (
+    deploying.router,
+    agents.router,
+    history.router,
+    environment.router,
+    grants.router,
+    watches.router,
+    builds.router,
+    jobs.router,
+    actions.router,
+    connectors.router,
+)
+for router in ROUTERS:
     api.add_router("", router)
 
-OURS = r"^(?:actions|agents|builds|jobs)(?:/.*)?$"
+FAMILIES = "actions|agents|builds|github|jobs|mcp|proposals|secrets|watches"
+OURS = rf"^(?:{FAMILIES})(?:/.*)?$"
 
 
 def _patterns() -> list[URLPattern | URLResolver]:

@@ -7,7 +7,7 @@ Every call that may take long takes a line callback and a deadline in seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -36,26 +36,59 @@ class BuiltArtifact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What each replica may use at most; None: as much as the runtime gives."""
+
+    memory_mb: int | None = None
+    cpus: float | None = None
+    processes: int | None = None  # and threads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSpec:
     """One instance of a workload to run."""
 
     workload_id: str  # the agent's or connector's id
     instance_id: str  # the deployment's id: a new one for each deploy
     reference: str  # of a BuiltArtifact
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)  # values are secret
+    replicas: int = 1
+    resources: Resources = field(default_factory=Resources)
+    writable: bool = False  # a folder that outlives instances and versions
+    writable_path: str | None = None  # where it is seen, if the runtime can
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaStatus:
+    """What the runtime sees of one replica of an instance."""
+
+    number: int  # from 0
+    state: str  # starting | running | exited | stopped
+    pid: int | None
+    port: int | None  # loopback port of the replica itself
+    exit_code: int | None  # negative: the signal that ended it
+    exit_reason: str | None = None  # "out_of_memory" where that is known
+    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceStatus:
-    """What the runtime sees of one instance."""
+    """What the runtime sees of one instance.
+
+    Running: every replica runs. Process, port and exit are those of the first replica
+    that has one; restarts are those of all.
+    """
 
     instance_id: str
-    state: str  # starting | running | exited | stopped
+    state: str  # starting | running | exited | stopped | environment_unreadable
     pid: int | None
     port: int | None  # loopback port of the instance itself
     exit_code: int | None  # negative: the signal that ended it
     restarts: int
     confined: str  # "uid", "namespace" or "none"
+    replicas_running: int
+    exit_reason: str | None = None  # "out_of_memory" where that is known
+    replicas: tuple[ReplicaStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +98,7 @@ class WorkloadStatus:
     workload_id: str
     address: str | None  # http://127.0.0.1:port, the same for life
     active: str | None  # instance id that the address leads to
+    replicas: int  # wanted of the active instance; 0 without one
     instances: tuple[InstanceStatus, ...]
 
 
@@ -72,6 +106,9 @@ class Builder(Protocol):
     """Turns a source tree into an artifact."""
 
     name: str
+
+    def validate_source(self, source_dir: Path) -> None:
+        """Refuse a tree that `build` would refuse, without building it."""
 
     def build(self, request: BuildRequest, on_line: LineCallback) -> BuiltArtifact:
         """Build; the same request again replaces or reuses what is there."""
@@ -81,6 +118,18 @@ class Builder(Protocol):
 
     def exists(self, reference: str) -> bool:
         """Tell whether the artifact can be deployed."""
+
+    def targets(self) -> list[str]:
+        """Return the ids of the targets of which something may be here."""
+
+    def clean(
+        self, target_id: str, *, keep: Collection[str], older_than_seconds: float
+    ) -> int:
+        """Delete what is here of the target, as old as that, and not to be kept.
+
+        That is artifacts, and what builds that died have left. Returns how many;
+        none while a build of the target is under way.
+        """
 
 
 class Runtime(Protocol):
@@ -97,6 +146,13 @@ class Runtime(Protocol):
 
     def promote(self, workload_id: str, instance_id: str) -> WorkloadStatus:
         """Lead the workload's address to the instance, drain and end the others."""
+
+    def scale(self, workload_id: str, replicas: int) -> WorkloadStatus:
+        """Run so many replicas of the active instance, without a failed request.
+
+        Returns once those that are too many are drained and gone, and those that were
+        missing are started: they get traffic when they accept it.
+        """
 
     def stop_instance(self, workload_id: str, instance_id: str) -> None:
         """End one instance; absent is fine."""

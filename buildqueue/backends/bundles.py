@@ -12,7 +12,8 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -95,14 +96,20 @@ def open_folder(root: Path, reference: str) -> Iterator[Path]:
     """
     folder = bundle_folder(root, reference)
     make_passable(folder.parent)
-    with (folder.parent / ".lock").open("w") as lock:
+    with _locked(folder.parent):
+        yield folder
+
+
+@contextmanager
+def _locked(target: Path) -> Iterator[None]:
+    with (target / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Unavailable(
-                "bundle_busy", f"another build of {folder.parent.name} is running here"
+                "bundle_busy", f"another build of {target.name} is running here"
             ) from None
-        yield folder
+        yield
 
 
 def publish_bundle(bundle: Bundle) -> None:
@@ -130,6 +137,28 @@ def clear_leftovers(target_folder: Path) -> None:
     for folder in target_folder.iterdir():
         if folder.is_dir() and not (folder / BUNDLE_FILE).exists():
             clear_folder(folder)
+
+
+def clean_target(
+    root: Path, target_id: str, *, keep: Collection[str], older_than_seconds: float
+) -> int:
+    """Remove the target's old bundles and leftovers but for those to be kept.
+
+    Returns how many; none while another builder holds the target.
+    """
+    target = root / "bundles" / target_id
+    before, removed = time.time() - older_than_seconds, 0
+    try:
+        with _locked(target):
+            for folder in [each for each in target.iterdir() if each.is_dir()]:
+                bundle = _read(folder)
+                kept = bundle is not None and bundle.reference in keep
+                if not kept and folder.stat().st_mtime <= before:
+                    clear_folder(folder)
+                    removed += 1
+    except (Unavailable, FileNotFoundError):
+        return removed
+    return removed
 
 
 def _read(folder: Path) -> Bundle | None:

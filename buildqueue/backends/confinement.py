@@ -57,10 +57,12 @@ class Confinement(Protocol):
         readable: Sequence[Path],
         writable: Sequence[Path],
         limits: Limits | None = None,
+        mounts: Mapping[str, Path] | None = None,
     ) -> LaunchPlan:
         """Plan the launch. HOME and TMPDIR default to the first writable folder.
 
-        A program that was not found exits with 127. Paths must exist.
+        A program that was not found exits with 127. Paths must exist. `mounts` are
+        writable folders that are seen elsewhere, too, where a namespace can show that.
         """
 
     def grant_read(self, path: Path, workload_id: str) -> None:
@@ -90,6 +92,7 @@ class NoConfinement:
         readable: Sequence[Path],
         writable: Sequence[Path],
         limits: Limits | None = None,
+        mounts: Mapping[str, Path] | None = None,
     ) -> LaunchPlan:
         return LaunchPlan(
             name=Path(argv[0]).name,

@@ -9,6 +9,7 @@ change it.
 from __future__ import annotations
 
 import re
+import signal
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -33,6 +34,10 @@ _NETWORK_TROUBLE = re.compile(
     r"Temporary failure in name resolution|Name or service not known|"
     r"Network is unreachable|Connection (?:refused|reset|aborted|timed out)|"
     r"HTTP error 5\d\d|5\d\d (?:Server Error|Service Unavailable)"
+)
+_MEMORY_TROUBLE = re.compile(
+    r"^MemoryError\b|\bexit code: -9$|Killed signal terminated program|"
+    r"virtual memory exhausted|Cannot allocate memory|std::bad_alloc"
 )
 
 
@@ -86,6 +91,7 @@ class Installation:
                 "environment_not_created",
                 "a virtual environment could not be made (is python3-venv installed?): "
                 + _last_useful(lines),
+                exit_code=code,
             )
 
     def _install_requirements(self, files: Sequence[str]) -> None:
@@ -107,10 +113,19 @@ class Installation:
         if not code:
             return
         reason = _last_useful(lines) if code > 0 else f"ended by signal {-code}"
+        if _lacked_memory(code, lines):
+            raise Rejected(
+                "out_of_memory",
+                f"memory ran out while {', '.join(files)} were installed: {reason}; "
+                "choose ready-built or fewer packages, or give the host more memory",
+                exit_code=code,
+            )
         if any(_NETWORK_TROUBLE.search(line) for line in lines):
-            raise Unavailable("package_index_unreachable", reason)
+            raise Unavailable("package_index_unreachable", reason, exit_code=code)
         raise Rejected(
-            "requirements_failed", f"pip could not install {', '.join(files)}: {reason}"
+            "dependency_failed",
+            f"pip could not install {', '.join(files)}: {reason}",
+            exit_code=code,
         )
 
     def _run(self, argv: Sequence[str]) -> tuple[int, list[str]]:
@@ -138,6 +153,16 @@ class Installation:
             raise Rejected(
                 "build_timed_out", "the build took longer than it may"
             ) from error
+
+
+def _lacked_memory(code: int, lines: Sequence[str]) -> bool:
+    """Tell whether the kernel ended the command, or a compiler below it, for memory.
+
+    Nobody else sends KILL: a build that takes too long is told in another way.
+    """
+    return code == -signal.SIGKILL or any(
+        _MEMORY_TROUBLE.search(each) for each in lines
+    )
 
 
 def _last_useful(lines: Sequence[str]) -> str:

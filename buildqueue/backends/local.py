@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from buildqueue.backends.base import BuildRequest, BuiltArtifact, LineCallback
 from buildqueue.backends.bundles import (
     Bundle,
     bundle_exists,
+    clean_target,
     clear_folder,
     clear_leftovers,
     list_bundles,
@@ -102,6 +103,18 @@ class LocalBuilder:
     def exists(self, reference: str) -> bool:
         """Tell whether the bundle can be deployed."""
         return bundle_exists(self._root, reference)
+
+    def targets(self) -> list[str]:
+        """Return the ids of the targets of which something may be here."""
+        return [path.name for path in (self._root / "bundles").glob("*")]
+
+    def clean(
+        self, target_id: str, *, keep: Collection[str], older_than_seconds: float
+    ) -> int:
+        """Delete what is here of the target, as old as that, and not to be kept."""
+        return clean_target(
+            self._root, target_id, keep=keep, older_than_seconds=older_than_seconds
+        )
 
     def _usable(self, reference: str) -> Bundle | None:
         """Return the bundle if it is there and its interpreter still is, too."""

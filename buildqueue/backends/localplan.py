@@ -29,6 +29,8 @@ from buildqueue.exceptions import Rejected
 ENTRY_POINTS = ("main.py", "src/main.py", "src/__main__.py", "__main__.py")
 REQUIREMENTS = "requirements.txt"
 
+_ANY_ENTRY_POINT = ", ".join(ENTRY_POINTS)
+
 _PYTHON_IMAGE = re.compile(
     r"(?:docker\.io/)?(?:library/)?python(?::(?P<tag>[A-Za-z0-9._-]+))?(?:@sha256:\w+)?"
 )
@@ -59,7 +61,13 @@ def plan_source(source: Path) -> LocalPlan:
     if dockerfile.is_file() and inside:
         with dockerfile.open("rb") as stream:
             return parse_dockerfile(stream.read(MAX_BYTES + 1), source)
-    return LocalPlan(argv=_entry_point(source), requirements=_requirements(source))
+    argv = _entry_point(source)
+    if argv is None:
+        raise Rejected(
+            "no_dockerfile",
+            f"the source has no Dockerfile and none of {_ANY_ENTRY_POINT}; add one",
+        )
+    return LocalPlan(argv=argv, requirements=_requirements(source))
 
 
 def parse_dockerfile(content: bytes, source: Path) -> LocalPlan:
@@ -70,14 +78,11 @@ def parse_dockerfile(content: bytes, source: Path) -> LocalPlan:
     return reading.plan()
 
 
-def _entry_point(source: Path) -> tuple[str, ...]:
+def _entry_point(source: Path) -> tuple[str, ...] | None:
     for name in ENTRY_POINTS:
         if (source / name).is_file():
             return ("python", name)
-    raise Rejected(
-        "no_entry_point",
-        f"the source has no Dockerfile and none of {', '.join(ENTRY_POINTS)}; add one",
-    )
+    return None
 
 
 def _requirements(source: Path) -> tuple[str, ...]:
@@ -158,10 +163,17 @@ class _Reading:
         argv = [*(self.entrypoint or []), *(self.command or [])]
         if argv:
             return tuple(argv)
+        found = _entry_point(self.source)
+        if found is None:
+            raise Rejected(
+                "no_entry_point",
+                "the Dockerfile has neither CMD nor ENTRYPOINT, and the source none of "
+                f"{_ANY_ENTRY_POINT}; add a CMD",
+            )
         self.notes.append(
             "the Dockerfile has no CMD: the entry point of the source runs"
         )
-        return _entry_point(self.source)
+        return found
 
     def _relative_workdir(self, root: str) -> str:
         workdir = PurePosixPath(self.workdir)

@@ -55,6 +55,7 @@ class NamespaceConfinement:
         readable: Sequence[Path],
         writable: Sequence[Path],
         limits: Limits | None = None,
+        mounts: Mapping[str, Path] | None = None,
     ) -> LaunchPlan:
         sandbox = [
             *(str(self.bubblewrap), "--unshare-user", "--unshare-pid", "--unshare-ipc"),
@@ -64,6 +65,7 @@ class NamespaceConfinement:
             *("--symlink", "/tmp", "/var/tmp"),  # noqa: S108 (in there)
             *_system_binds(self.python),
             *_granted_binds(readable, writable),
+            *_mounts(mounts or {}),
             *("--remount-ro", "/", "--chdir", str(cwd), "--"),
         ]
         inner = with_prelude(self.python, argv, no_new_privs=True, unwrap=True)
@@ -140,3 +142,8 @@ def _granted_binds(readable: Sequence[Path], writable: Sequence[Path]) -> Iterat
     # Parents first, so that a folder granted inside another keeps its own right.
     for path in sorted(granted, key=lambda path: path.count("/")):
         yield from (granted[path], path, path)
+
+
+def _mounts(mounts: Mapping[str, Path]) -> Iterator[str]:
+    for path, folder in mounts.items():
+        yield from ("--bind", str(folder), path)

@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import IO
 
 from buildqueue.backends.base import LineCallback
 from buildqueue.backends.launching import LaunchPlan
@@ -48,12 +49,34 @@ def run_command(
     pieces, and what is beyond `max_output_bytes` is read and dropped. Raises
     Unavailable (`command_timed_out`, `command_not_started`) or Cancelled.
     """
-    deadline = time.monotonic() + timeout_seconds
-    process = _start(plan)
     output = _Lines(on_line, max_output_bytes)
+    code = stream_command(
+        plan,
+        output.feed,
+        timeout_seconds=timeout_seconds,
+        cancelled=cancelled,
+        grace_seconds=grace_seconds,
+    )
+    output.finish()
+    return code
+
+
+def stream_command(
+    plan: LaunchPlan,
+    on_chunk: Callable[[bytes], None],
+    *,
+    timeout_seconds: float,
+    cancelled: Callable[[], bool] = never,
+    grace_seconds: float = GRACE_SECONDS,
+    stdin: int | IO[bytes] = subprocess.DEVNULL,
+    stderr: int = subprocess.STDOUT,
+) -> int:
+    """Do the same with output that is not lines: `on_chunk` gets it as it comes."""
+    deadline = time.monotonic() + timeout_seconds
+    process = _start(plan, stdin, stderr)
     try:
         for chunk in _chunks(process):
-            output.feed(chunk)
+            on_chunk(chunk)
             if cancelled():
                 raise Cancelled("cancelled", f"{plan.label} was asked to stop")
             if time.monotonic() > deadline:
@@ -61,19 +84,20 @@ def run_command(
                     "command_timed_out",
                     f"{plan.label} did not end within {timeout_seconds:g} seconds",
                 )
-        output.finish()
     finally:
         returncode = _end(process, grace_seconds)
     return plan.exit_code(returncode)
 
 
-def _start(plan: LaunchPlan) -> subprocess.Popen[bytes]:
+def _start(
+    plan: LaunchPlan, stdin: int | IO[bytes], stderr: int
+) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             plan.argv,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=stderr,
             bufsize=0,
             **plan.popen_kwargs(),
         )

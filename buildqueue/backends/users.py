@@ -58,6 +58,7 @@ class UserConfinement:
         readable: Sequence[Path],
         writable: Sequence[Path],
         limits: Limits | None = None,
+        mounts: Mapping[str, Path] | None = None,
     ) -> LaunchPlan:
         uid = self.uid(workload_id)
         return LaunchPlan(

@@ -8,7 +8,6 @@ agent's, so they wait until the process of a cancelled build is dead.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from uuid import UUID
 
 from ..exceptions import DuplicateJob
 from ..models import Agent, AgentDeployment, BuildJob
@@ -25,14 +24,6 @@ REMOVAL_ATTEMPTS = 10
 def serial_key(agent: Agent) -> str:
     """Return the key under which all jobs of an agent run one after the other."""
     return f"agent:{agent.pk}"
-
-
-def artifacts(agent_id: UUID) -> list[str]:
-    """Return the references of everything that was built for the agent."""
-    rows = AgentDeployment.objects.using(database.alias()).filter(agent_id=agent_id)
-    return sorted(
-        {image for image in rows.values_list("spec_image", flat=True) if image}
-    )
 
 
 def request(

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..exceptions import ResultMissing
 from ..models import BuildJob
+from .payloads import Spec
 
 # What is kept of an agent card, and how much of it: a result is small.
 CARD_FIELDS = (
@@ -52,16 +53,53 @@ class Deployed(BaseModel):
     runtime: str
     host: str | None = None
     card: dict[str, Any] = {}
+    asked: Spec = Spec()  # what its owner wanted other than it was
+    built: bool = True  # False: a version that was built before runs again
+
+
+class Built(BaseModel):
+    """An artifact that was built, and is not deployed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    build_id: UUID
+    version: str
+    image_reference: Annotated[str, Field(min_length=1)]
+    digest: str
+    host: str | None = None
+
+
+class ConnectorTool(BaseModel):
+    """A tool, as the connector's server describes it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(min_length=1, max_length=255)]
+    title: str | None = None
+    description: str | None = None
+    input_schema: dict[str, Any] = {}
+
+
+class ConnectorTools(BaseModel):
+    """What a connector's server offers now."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tools: tuple[ConnectorTool, ...]
 
 
 class ConnectorDeployed(BaseModel):
-    """A connector's artifact and the address of its server."""
+    """A connector's artifact, the address of its server, and what it offers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     build_id: UUID
     image_reference: Annotated[str, Field(min_length=1)]
     service_url: Annotated[str, Field(min_length=1)]
+    instance_id: UUID | None = None
+    runtime: str | None = None
+    host: str | None = None
+    tools: tuple[ConnectorTool, ...] = ()
 
 
 def deployed(job: BuildJob) -> Deployed:
@@ -69,9 +107,19 @@ def deployed(job: BuildJob) -> Deployed:
     return _parsed(job, Deployed)
 
 
+def built(job: BuildJob) -> Built:
+    """Return what a job left that deploys nothing, or raise ResultMissing."""
+    return _parsed(job, Built)
+
+
 def connector_deployed(job: BuildJob) -> ConnectorDeployed:
     """Return what a connector's job left, or raise ResultMissing."""
     return _parsed(job, ConnectorDeployed)
+
+
+def connector_tools(job: BuildJob) -> ConnectorTools:
+    """Return what a refreshing job has found, or raise ResultMissing."""
+    return _parsed(job, ConnectorTools)
 
 
 def card_of(found: Mapping[str, object] | None) -> dict[str, Any]:

@@ -18,7 +18,10 @@ from django.db import IntegrityError
 from ..exceptions import Refused
 from ..models import Agent, AgentBuild, AgentVersion
 from ..queue import database
-from ..states import VersionStatus
+from ..states import BuildStatus, VersionStatus
+
+STEPS = ("patch", "minor", "major")
+OPEN_BUILDS = (BuildStatus.QUEUED, BuildStatus.BUILDING)
 
 FIRST = "1.0.0"
 MAX_LENGTH = 50
@@ -56,7 +59,8 @@ def check(version: str) -> str:
 
 def read_version(tree: Path) -> str | None:
     """Return the version that the source itself states, if it is plain x.y.z."""
-    for stated in (*_from_cards(tree), *_from_pyproject(tree)):
+    sources = (_from_cards, _from_pyproject, _from_cargo, _from_package)
+    for stated in (each for read in sources for each in read(tree)):
         if _may_be_given(stated):
             return stated
     return None
@@ -122,6 +126,103 @@ def release(build: AgentBuild) -> None:
     ).delete()
 
 
+def bumped(agent: Agent, current: str, step: str) -> str:
+    """Return the next free version a patch, a minor or a major step after the current."""
+    major, minor, patch = numbers(current) or (0, 0, 0)
+    used = set(taken(agent))
+    while True:
+        match step:
+            case "major":
+                major, minor, patch = major + 1, 0, 0
+            case "minor":
+                minor, patch = minor + 1, 0
+            case _:
+                patch += 1
+        if (found := f"{major}.{minor}.{patch}") not in used:
+            return found
+
+
+def suggested(agent: Agent) -> dict[str, str]:
+    """Return what the next version would be, by the step that is asked for."""
+    rows = AgentVersion.objects.using(database.alias()).filter(agent=agent)
+    active = rows.filter(is_active=True).values_list("version", flat=True).first()
+    if active is None:
+        return dict.fromkeys(STEPS, next_free(agent))
+    return {step: bumped(agent, active, step) for step in STEPS}
+
+
+def delete_version(agent: Agent, version: str) -> None:
+    """Forget a version that neither runs nor is being built or deployed.
+
+    Its number is free again; what was built for it is removed by the clean-up. The
+    agent is locked, as by whoever asks for a deployment of one of its versions.
+    """
+    with database.atomic():
+        agents = Agent.objects.using(database.alias()).filter(pk=agent.pk)
+        agents.select_for_update(no_key=True).first()
+        rows = AgentVersion.objects.using(database.alias()).filter(agent=agent)
+        found = rows.filter(version=version).first()
+        if found is None:
+            shown = version[:MAX_LENGTH]
+            raise Refused(
+                "version_not_found",
+                f"{agent.name} has no version {shown!r}",
+                status=404,
+                fields={"version": "not found"},
+            )
+        if why := _needed(found):
+            raise Refused(
+                "version_in_use", f"version {version} {why}, and stays", status=409
+            )
+        rows.filter(pk=found.pk).delete()
+
+
+def _needed(version: AgentVersion) -> str | None:
+    """Return why a version cannot go."""
+    if version.is_active:
+        return "is the active one"
+    builds = AgentBuild.objects.using(database.alias())
+    asked = builds.filter(agent_id=version.agent_id, version_tag=version.version)
+    if version.status == VersionStatus.BUILDING:
+        return "is being built"
+    if asked.filter(status__in=OPEN_BUILDS).exists():
+        return "is being deployed"
+    return None
+
+
+def check_newer(agent: Agent, version: str, current: str) -> str:
+    """Return the version, or refuse one that is not above the current one."""
+    wanted, now = numbers(check(version)), numbers(current)
+    if now is not None and wanted is not None and wanted <= now:
+        free = next_free(agent)
+        raise Refused(
+            "version_not_newer",
+            f"version {version} is not above {current}; the next free one is {free}",
+            status=409,
+            fields={"version": f"must be above {current}; {free} is free"},
+            extra={"next_version": free},
+        )
+    return version
+
+
+def rename(build: AgentBuild, version: str) -> bool:
+    """Give a build another version than it has reserved; false when that is taken."""
+    rows = AgentVersion.objects.using(database.alias()).filter(
+        agent_id=build.agent_id, build=build, status=VersionStatus.BUILDING
+    )
+    try:
+        with database.atomic():
+            renamed = bool(rows.update(version=version))
+            if renamed:
+                builds = AgentBuild.objects.using(database.alias())
+                builds.filter(pk=build.pk).update(version_tag=version)
+    except IntegrityError as error:
+        if "agent_versions_uniq" in str(error):
+            return False
+        raise
+    return renamed
+
+
 def _taken(agent: Agent, version: str) -> Refused:
     free = next_free(agent)
     return Refused(
@@ -143,6 +244,15 @@ def _from_pyproject(tree: Path) -> list[str]:
     tool = content.get("tool", {})
     tables = [content.get("project"), tool.get("poetry") if _is_table(tool) else None]
     return [str(each.get("version", "")) for each in tables if isinstance(each, dict)]
+
+
+def _from_cargo(tree: Path) -> list[str]:
+    package = _parsed(tree / "Cargo.toml", tomllib.loads).get("package")
+    return [str(package.get("version", ""))] if isinstance(package, dict) else []
+
+
+def _from_package(tree: Path) -> list[str]:
+    return [str(_parsed(tree / "package.json", json.loads).get("version", ""))]
 
 
 def _is_table(found: object) -> bool:

@@ -6,7 +6,7 @@ half-way leaves the rest for the next attempt.
 
 from __future__ import annotations
 
-from ..builds import removal
+from ..builds import artifacts
 from ..builds.lifecycle import stops
 from ..builds.payloads import AgentDelete
 from ..queue.context import Context
@@ -28,6 +28,6 @@ def agent_delete(ctx: Context, payload: AgentDelete) -> None:
         ctx.log("the agent's instances are ended, its address is free")
     with ctx.step("remove artifacts"):
         builder = base.builder()
-        for reference in removal.artifacts(payload.agent_id):
+        for reference in artifacts.of_agent(payload.agent_id):
             builder.remove(reference)
             ctx.log(f"removed {reference}")

@@ -1,25 +1,28 @@
 """What do all executors share? Backends, a work folder, and phases that are told.
 
-A phase is a step of the job and the build row's `phase` at once, and begins only while
-the lease is held. Executors never touch the job's row: they answer with an outcome, and
-what the outcome means for the domain is the lifecycle's.
+A phase is a step of the job: a later attempt skips it when what it left is still there.
+Executors never touch the job's row: they answer with an outcome, and what the outcome
+means for the domain is the lifecycle's. Whatever they print or raise is masked first.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
-from uuid import UUID, uuid5
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from .. import clock, conf
+from ..backends.masking import Masker
 from ..builds.lifecycle import progress
 from ..builds.lifecycle.progress import Fence
-from ..exceptions import BackendError, Rejected, Unavailable
+from ..exceptions import BackendError, LostLeaseError, Rejected, Unavailable
 from ..queue.context import Context
+from ..queue.context.steps import Step
 from . import host
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 LEASE_LOOK_SECONDS = 1.0
 RUNTIME_SECONDS = 30.0  # for the runtime of a host to come up
+LINES_KEPT = 50  # of a phase, for the reason of its failure
 SERVICES = ("buildqueue.executors.services.local_runtime",)
 
 
@@ -79,13 +83,93 @@ def work_root() -> Path:
     return conf.get().data_path() / "work"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildRun:
-    """One attempt at a build."""
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """One attempt at something that is done to a target, an agent or a connector."""
 
     ctx: Context
+    target_id: UUID
+    masker: Masker = field(default_factory=lambda: Masker(()))
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
+
+    def log(self, line: str) -> None:
+        """Print a line of the job's log, without any secret."""
+        masked = self.masker.mask(line)
+        self.lines.append(masked)
+        self.ctx.log(masked)
+
+    def entered(self, name: str) -> None:
+        """Told when a phase begins; the build's row says so, too."""
+
+    def failed(self, error: BackendError) -> None:
+        """Told when a phase has failed."""
+
+    @contextmanager
+    def phase(
+        self,
+        name: str,
+        *,
+        valid: Callable[[Any], bool] | None = None,
+        again: bool = False,
+    ) -> Iterator[Step]:
+        """Run a named part, told by timeline, log and build row.
+
+        Its body asks `step.done`: what a finished one has left is in `step.result`.
+        """
+        with self.ctx.step(name, transaction=False, again=again, valid=valid) as step:
+            if step.done:
+                yield step
+                return
+            self.lines.clear()
+            self.entered(name)
+            try:
+                yield step
+            except BackendError as error:
+                raise self._told(error) from None
+
+    def _told(self, error: BackendError) -> BackendError:
+        """Return the error without any secret, told to the build's row."""
+        said = self.masker.mask(str(error))
+        detail = self.masker.mask(error.detail)
+        masked = type(error)(error.code, said, detail=detail, exit_code=error.exit_code)
+        self.failed(masked)
+        return masked
+
+    def lease_watch(self) -> Callable[[], bool]:
+        """Return a check for long waits: raises LostLeaseError, looks once a second."""
+        looked = clock.monotonic()
+
+        def look() -> bool:
+            nonlocal looked
+            if clock.monotonic() - looked >= LEASE_LOOK_SECONDS:
+                self.ctx.check_lease()
+                looked = clock.monotonic()
+            return False
+
+        return look
+
+    @contextmanager
+    def ended_unless_healthy(self, used: Runtime, instance_id: UUID) -> Iterator[None]:
+        """End the new instance again when what is inside does not go well.
+
+        A process that is killed inside leaves it; the next attempt goes on with it, or
+        the target's removal or the host's reconciliation ends it then.
+        """
+        try:
+            yield
+        except BaseException:
+            with suppress(BackendError):
+                used.stop_instance(str(self.target_id), str(instance_id))
+            raise
+
+
+@dataclass(slots=True, kw_only=True)
+class BuildRun(Run):
+    """One attempt at a build of a target."""
+
     build_id: UUID
-    agent_id: UUID
+    of_connector: bool = False
+    deploying: bool = True  # whether the agent is shown as deploying meanwhile
 
     @property
     def fence(self) -> Fence:
@@ -94,20 +178,20 @@ class BuildRun:
             job_id=self.ctx.job.pk,
             lease_id=self.ctx.lease_id,
             build_id=self.build_id,
-            agent_id=self.agent_id,
+            target_id=self.target_id,
+            of_connector=self.of_connector,
         )
 
-    @property
-    def deployment_id(self) -> UUID:
-        """Return the id of this attempt's deployment and instance: never another's."""
-        return uuid5(self.ctx.lease_id, "deployment")
+    def entered(self, name: str) -> None:
+        """Write the phase on the build's row."""
+        progress.enter(self.fence, name, deploying=self.deploying)
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Run a named part of the build; told by timeline, log and build row."""
-        with self.ctx.step(name, transaction=False, again=True):
-            progress.enter(self.fence, name)
-            yield
+    def failed(self, error: BackendError) -> None:
+        """Write on the build's row how the phase ended."""
+        with suppress(LostLeaseError):
+            progress.tell_failure(
+                self.fence, exit_code=error.exit_code, lines=self.lines
+            )
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
@@ -124,33 +208,6 @@ class BuildRun:
             yield made
         finally:
             remove_tree(made)
-
-    def lease_watch(self) -> Callable[[], bool]:
-        """Return a check for long waits: raises LostLeaseError, looks once a second."""
-        looked = clock.monotonic()
-
-        def look() -> bool:
-            nonlocal looked
-            if clock.monotonic() - looked >= LEASE_LOOK_SECONDS:
-                self.ctx.check_lease()
-                looked = clock.monotonic()
-            return False
-
-        return look
-
-    @contextmanager
-    def ended_unless_healthy(self, used: Runtime) -> Iterator[None]:
-        """End this run's instance again when what is inside does not go well.
-
-        A process that is killed inside leaves it; the next attempt's start, the agent's
-        removal or the host's reconciliation ends it then.
-        """
-        try:
-            yield
-        except BaseException:
-            with suppress(BackendError):
-                used.stop_instance(str(self.agent_id), str(self.deployment_id))
-            raise
 
 
 def is_work_folder_old(folder: Path, *, seconds: float) -> bool:

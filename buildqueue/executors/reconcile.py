@@ -10,44 +10,33 @@ action may be repeated; dying half-way leaves the rest for the next time.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ..builds import deployed, sources
+from ..builds import deployed, environment
+from ..builds.connectors import deployed as connectors_deployed
+from ..builds.connectors.deployed import KnownConnector
+from ..builds.deployed import Known
 from ..builds.lifecycle import crashes
 from ..exceptions import BackendError, Unavailable
 from ..models import AgentDeployment
 from ..queue import leases
 from ..states import DeploymentStatus
-from . import base, host
+from . import base, host, reconcile_connectors
+from .counting import CRASHES_TO_TELL, LOG_LINES, RESTORE_SECONDS, RESTORE_TRIES, Counts
 
 if TYPE_CHECKING:
-    from ..backends.base import InstanceStatus, Runtime, WorkloadStatus
+    from ..backends.base import (
+        InstanceStatus,
+        Runtime,
+        WorkloadSpec,
+        WorkloadStatus,
+    )
 
 logger = logging.getLogger(__name__)
 
-CRASHES_TO_TELL = 5
-LOG_LINES = 20
-RESTORE_TRIES = 10
-RESTORE_SECONDS = 1.0
 WORK_FOLDER_SECONDS = 600.0
-PRUNE_SECONDS = 3600.0
-
-
-@dataclass(slots=True)
-class Counts:
-    """What one reconciliation did."""
-
-    deleted: int = 0
-    ended: int = 0
-    restored: int = 0
-    crashed: int = 0
-    recovered: int = 0
-    folders: int = 0
-    failed: list[str] = field(default_factory=list)  # workloads that could not be
 
 
 def reconcile_host() -> Counts:
@@ -60,14 +49,15 @@ def reconcile_host() -> Counts:
         seen = runtime.workloads()
     except Unavailable:
         return counts
-    known = deployed.of_agents(_ids(seen), host=host.host_id())
+    known = _known(_ids(seen))
     counts.crashed += _tell_lost(_ids(seen))
+    counts.crashed += reconcile_connectors.tell_lost(_ids(seen))
     for workload in seen:
-        agent_id = _uuid(workload.workload_id)
-        if agent_id is None:
-            continue  # not ours: agents are named by their id
+        target_id = _uuid(workload.workload_id)
+        if target_id is None:
+            continue  # not ours: agents and connectors are named by their id
         try:
-            _settle(runtime, workload, known.get(agent_id), counts)
+            _settle(runtime, workload, known.get(target_id), counts)
         except BackendError as error:
             counts.failed.append(workload.workload_id)
             logger.warning(
@@ -77,28 +67,34 @@ def reconcile_host() -> Counts:
     return counts
 
 
-def prune_sources() -> int:
-    """Remove stored sources that no build names; looks once an hour at most."""
-    if time.monotonic() < _next_prune[0]:
-        return 0
-    _next_prune[0] = time.monotonic() + PRUNE_SECONDS
-    return sources.prune_orphans()
-
-
-# A list of all stored sources costs more than a look at the runtime.
-_next_prune = [0.0]
+def _known(ids: Sequence[UUID]) -> dict[UUID, Known | KnownConnector]:
+    """Return the live agents and connectors among the workloads."""
+    here = host.host_id()
+    return {
+        **deployed.of_agents(ids, host=here),
+        **connectors_deployed.of_connectors(ids, host=here),
+    }
 
 
 def _settle(
     runtime: Runtime,
     workload: WorkloadStatus,
-    known: deployed.Known | None,
+    known: Known | KnownConnector | None,
     counts: Counts,
 ) -> None:
-    if known is None:
-        runtime.delete(workload.workload_id)
-        counts.deleted += 1
-        return
+    match known:
+        case None:
+            runtime.delete(workload.workload_id)
+            counts.deleted += 1
+        case KnownConnector():
+            reconcile_connectors.settle(runtime, workload, known, counts)
+        case Known():
+            _settle_agent(runtime, workload, known, counts)
+
+
+def _settle_agent(
+    runtime: Runtime, workload: WorkloadStatus, known: Known, counts: Counts
+) -> None:
     if known.busy:
         return
     wanted = known.deployment
@@ -137,17 +133,10 @@ def _restore(runtime: Runtime, wanted: AgentDeployment) -> bool:
 
     Needed when an attempt died between its switch and its commit and was not repeated.
     """
-    from ..backends.base import WorkloadSpec
     from ..backends.localruntime.health import wait_healthy
 
     workload, instance = str(wanted.agent_id), str(wanted.pk)
-    runtime.start(
-        WorkloadSpec(
-            workload_id=workload,
-            instance_id=instance,
-            reference=wanted.spec_image or "",
-        )
-    )
+    runtime.start(_spec_of(wanted))
     report = wait_healthy(
         runtime,
         workload,
@@ -162,6 +151,22 @@ def _restore(runtime: Runtime, wanted: AgentDeployment) -> bool:
         return False
     runtime.promote(workload, instance)
     return True
+
+
+def _spec_of(deployment: AgentDeployment) -> WorkloadSpec:
+    """Return what the deployment was started with, and the environment as it is now."""
+    from ..backends.base import Resources, WorkloadSpec
+
+    return WorkloadSpec(
+        workload_id=str(deployment.agent_id),
+        instance_id=str(deployment.pk),
+        reference=deployment.spec_image or "",
+        env=environment.environment_of(deployment.agent, {}),
+        replicas=deployment.replicas,
+        resources=Resources(**deployment.spec_resources),
+        writable=deployment.writable,
+        writable_path=deployment.writable_path,
+    )
 
 
 def _tell_crashes(

@@ -1,6 +1,8 @@
 """What does a worker start and offer on its host? The local runtime, and being there.
 
-Both are asked by the worker's supervisor now and then; neither needs the database.
+Both are asked by the worker's supervisor now and then; neither needs the database. The
+key that seals what the runtime keeps goes into the runtime's environment alone, since a
+command line is seen by everybody.
 """
 
 from __future__ import annotations
@@ -9,10 +11,11 @@ from importlib.util import find_spec
 
 from .. import conf
 from ..builds import hosts
+from ..queue.services import ServiceCommand
 from . import host
 
 
-def local_runtime_in_use() -> list[str] | None:
+def local_runtime_in_use() -> ServiceCommand | None:
     """Return the same on a host that has built or run something before, else None.
 
     A worker that only queues jobs starts no runtime.
@@ -20,7 +23,7 @@ def local_runtime_in_use() -> list[str] | None:
     return local_runtime() if host.in_use() else None
 
 
-def local_runtime() -> list[str] | None:
+def local_runtime() -> ServiceCommand | None:
     """Return the command that is the host's runtime; None while one answers.
 
     In the foreground: the worker starts it in a session of its own and knows its pid, so
@@ -28,15 +31,20 @@ def local_runtime() -> list[str] | None:
     """
     if not _can_run():
         return None
-    from ..backends.localruntime.service import service
+    from ..backends.localruntime.service import KEY_VARIABLE, service
+    from ..builds.secrets import runtime_key
 
     low, high = conf.get().local_ports
-    return service(
+    argv = service(
         host.local_root(),
         ports=f"{low}-{high}",
         accept_unconfined=conf.get().local_allow_unconfined,
         options=("--foreground",),
     )
+    if argv is None:
+        return None
+    key = runtime_key(host.host_id())
+    return ServiceCommand(argv=argv, env={KEY_VARIABLE: key})
 
 
 def stop_local_runtime() -> None:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from ..states import ActionStatus, JobStatus
-from . import typed
+from . import nouns, typed
 
 # What the operator types -> the verb of the engine.
 ACTS = {
@@ -26,6 +26,7 @@ def add(parser: ArgumentParser) -> None:
     _looking(commands)
     _acting(commands)
     _deciding(commands)
+    nouns.add(commands)
 
 
 def _looking(commands: Any) -> None:

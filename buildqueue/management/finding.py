@@ -21,24 +21,25 @@ class NotFound(BuildQueueError):
 
 def find_job(text: str) -> BuildJob:
     """Return the job with this id or beginning of one."""
-    job: BuildJob = _find(BuildJob.objects.all(), "job", text)
+    job: BuildJob = find(BuildJob.objects.all(), "job", text)
     return job
 
 
 def find_action(text: str) -> JobAction:
     """Return the action with this id or beginning of one."""
     rows = JobAction.objects.select_related("job")
-    action: JobAction = _find(rows, "action", text)
+    action: JobAction = find(rows, "action", text)
     return action
 
 
 def find_notice(text: str) -> Notice:
     """Return the notice with this id or beginning of one."""
-    notice: Notice = _find(Notice.objects.defer("body"), "notice", text)
+    notice: Notice = find(Notice.objects.defer("body"), "notice", text)
     return notice
 
 
-def _find(rows: QuerySet[Any], word: str, typed: str) -> Any:
+def find(rows: QuerySet[Any], word: str, typed: str) -> Any:
+    """Return the one row with this id or beginning of one; `word` says what it is."""
     text = words(typed)
     try:
         found = list(rows.filter(pk=UUID(text)))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import count, groupby
 
 from ..models import BuildJob
 from ..queue import logs
 from ..queue.logs import Position
 from .finding import NotFound
 
-FOLLOW_SECONDS = 0.5
+FOLLOW_SECONDS = 0.3
+LOOKS = 4  # for chunks, until it is asked again whether there will be more
 
 
 def lines(job: BuildJob, since: str, follow: bool) -> Iterator[str]:
@@ -21,8 +22,9 @@ def lines(job: BuildJob, since: str, follow: bool) -> Iterator[str]:
     except ValueError:
         raise NotFound(f"{since!r} is no position: give attempt.seq") from None
     rest = ""
-    while True:
-        last = not follow or logs.complete(job.pk)  # asked first, then all is read
+    for look in count():
+        # Asked first, then all is read; a look for chunks alone costs least.
+        last = not follow or (look % LOOKS == 0 and logs.complete(job.pk))
         while chunks := logs.read(job.pk, position):
             for attempt, some in groupby(chunks, lambda chunk: chunk.attempt):
                 if attempt > max(position.attempt, 1):

@@ -169,6 +169,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='agentbuild',
+            name='source_secret',
+            field=models.CharField(blank=True, help_text="The owner's secret that holds the repository's token.", max_length=128, null=True),
+        ),
+        migrations.AddField(
+            model_name='agentbuild',
             name='source_token',
             field=models.TextField(blank=True, help_text='Ciphertext, never clear text.', null=True),
         ),
@@ -276,6 +281,11 @@ class Migration(migrations.Migration):
             model_name='mcpconnectorbuild',
             name='source_size',
             field=models.BigIntegerField(blank=True, null=True),
+        ),
+        migrations.AddField(
+            model_name='mcpconnectorbuild',
+            name='source_secret',
+            field=models.CharField(blank=True, max_length=128, null=True),
         ),
         migrations.AddField(
             model_name='mcpconnectorbuild',

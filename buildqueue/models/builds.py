@@ -65,6 +65,12 @@ class AgentBuild(models.Model):
         blank=True,
         help_text=_("The branch or tag asked for."),
     )
+    source_secret = models.CharField(
+        max_length=128,
+        null=True,
+        blank=True,
+        help_text=_("The owner's secret that holds the repository's token."),
+    )
     source_token = models.TextField(
         null=True, blank=True, help_text=_("Ciphertext, never clear text.")
     )

@@ -184,6 +184,7 @@ class McpConnectorBuild(models.Model):
     source_sha256 = models.CharField(max_length=64, null=True, blank=True)
     source_size = models.BigIntegerField(null=True, blank=True)
     source_ref = models.CharField(max_length=255, null=True, blank=True)
+    source_secret = models.CharField(max_length=128, null=True, blank=True)
     source_token = models.TextField(
         null=True, blank=True, help_text=_("Ciphertext, never clear text.")
     )

@@ -13,6 +13,7 @@
     verbs        what people may do to a job
     database     which connection jobs live on
     logs         a run's output, in chunks
+    logmarks     which step printed what
     stats        numbers for people
 
 The engine knows kinds, payloads and handlers; it never knows what an agent is.

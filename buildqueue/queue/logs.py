@@ -102,6 +102,11 @@ def for_terminal(text: str) -> str:
     return _ESCAPES.sub(lambda found: found.group(1) or "", text)
 
 
+def plain(text: str) -> str:
+    """Return a job's output without what only a terminal understands."""
+    return _ESCAPES.sub("", text)
+
+
 def storable(text: str) -> str:
     """Return the text without what PostgreSQL cannot keep: NUL, lone surrogates."""
     clean = text.replace("\x00", "\N{SYMBOL FOR NULL}")

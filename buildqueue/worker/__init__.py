@@ -19,7 +19,8 @@
     stopping      signals, the drain and its end
     heartbeat     renews the leases of living slots, finds those taken away
     listener      LISTEN, the worker's session lock, the poll and the beat
-    logpump       the slots' output, cut into chunks and stored
+    logpump       the slots' output, stored in chunks; `logcutting`: where they are cut,
+                  `logkeeping`: what is kept of them
     duties        a child of its own for rescue and maintenance: they run final hooks
     postman       a thread of the duties that sends notices
     registration  the worker's row

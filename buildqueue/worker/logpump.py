@@ -2,14 +2,13 @@
 
 The slot writes into pipes; a reader thread empties them at once, so that a slow
 database never blocks a job; a writer thread stores chunks a few times a second and keeps
-them while the database is away. A run keeps its head up to the limit and a short tail;
-what lies between is counted. Output is the run's whose "go" came last; the end of a run
-is drained before the next begins.
+them while the database is away. A chunk is of one step. A run keeps its head up to the
+limit and a short tail; what lies between is counted. Output is the run's whose "go" came
+last; the end of a run is drained before the next begins.
 """
 
 from __future__ import annotations
 
-import codecs
 import fcntl
 import logging
 import os
@@ -31,13 +30,16 @@ from ..models import LogChunk
 from ..models.logs import MAX_CHUNK_BYTES
 from ..queue import database, logs
 from . import locks
+from .logcutting import Cutter, Piece
+from .logkeeping import Keeping
 from .outages import Outages
 
 logger = logging.getLogger(__name__)
 
-FLUSH_SECONDS = 0.2
+GATHER_SECONDS = 0.05  # what comes within it goes together
+FLUSH_SECONDS = 0.15  # between two pieces of a stream that goes on and on
+QUIET_SECONDS = 1.0  # for so long nothing is looked for while nothing waits
 PARTIAL_SECONDS = 1.0  # after it a line without an end is shown as it is
-TAIL_BYTES = 64 * 1024
 
 Subscriber = Callable[[LogChunk], None]
 
@@ -50,10 +52,8 @@ class _Run:
     lease: UUID
     attempt: int
     seq: int = 0
-    kept: int = 0
-    dropped: int = 0
-    tail: deque[tuple[str, str]] = field(default_factory=deque)
-    tail_bytes: int = 0
+    step: str | None = None  # the latest that was seen
+    keeping: Keeping = field(default_factory=Keeping)
 
 
 @dataclass(slots=True)
@@ -63,9 +63,9 @@ class _Pipe:
     slot: UUID
     stream: str
     own: bool  # the worker's own words: passed on as they are
-    decoder: codecs.IncrementalDecoder
-    text: str = ""  # what was read and is not cut into a chunk yet
-    since: float = 0.0  # when its first character came
+    cutter: Cutter = field(default_factory=Cutter)
+    since: float = 0.0  # when the first character came that is not passed on yet
+    passed: float = 0.0  # when something was passed on last
 
 
 class LogPump:
@@ -92,11 +92,10 @@ class LogPump:
 
     def attach(self, slot: UUID, out: int, err: int, *, own: bool = False) -> None:
         """Take over the read ends of a slot's pipes; `own` ones belong to no run."""
-        decoder = codecs.getincrementaldecoder("utf-8")
         with self._lock:
             for fd, stream in ((out, "stdout"), (err, "stderr")):
                 os.set_blocking(fd, False)
-                self._pipes[fd] = _Pipe(slot, stream, own, decoder("replace"))
+                self._pipes[fd] = _Pipe(slot, stream, own)
                 self._selector.register(fd, selectors.EVENT_READ)
 
     def begin(self, slot: UUID, job: UUID, lease: UUID, attempt: int) -> None:
@@ -104,20 +103,24 @@ class LogPump:
         with self._lock:
             self._drain(slot)
             self._runs[slot] = _Run(job, lease, attempt)
+            self._cut_for(slot, lease)
 
     def say(self, slot: UUID, text: str) -> None:
         """Add a line of the worker's own to the run's log."""
         with self._lock:
             if run := self._runs.get(slot):
                 self._drain(slot)
-                self._store(run, LogChunk.Stream.SYSTEM, text + "\n")
+                told = Piece(text + "\n", run.step)
+                self._store(run, LogChunk.Stream.SYSTEM, told)
 
     def end(self, slot: UUID) -> None:
         """The run has ended: take all it printed, then forget it."""
         with self._lock:
             self._drain(slot)
             if run := self._runs.pop(slot, None):
-                self._finish(run)
+                for stream, piece in run.keeping.rest():
+                    self._enqueue(run, stream, piece)
+            self._cut_for(slot, None)
 
     def detach(self, slot: UUID) -> None:
         """The slot is gone: take the rest and close its pipes."""
@@ -138,12 +141,20 @@ class LogPump:
 
     def _read(self) -> None:
         while not self._stopping:
-            ready = self._selector.select(timeout=FLUSH_SECONDS)
+            with self._lock:
+                pause = self._pause()
+            ready = self._selector.select(timeout=pause)
             with self._lock:
                 for key, _ in ready:
                     if key.fd in self._pipes:
                         self._read_once(key.fd)
-                self._cut_old()
+                self._cut_due()
+
+    def _pause(self) -> float:
+        """Return for how long nothing is due but what comes."""
+        now = time.monotonic()
+        due = (_due(pipe) - now for pipe in self._pipes.values() if pipe.cutter.text)
+        return max(0.0, min(due, default=QUIET_SECONDS))
 
     def _drain(self, slot: UUID) -> None:
         """Take what is in the slot's pipes now, and no more: another may write on."""
@@ -151,10 +162,14 @@ class LogPump:
             left = _readable_bytes(fd)
             while left > 0 and (read := self._read_once(fd)):
                 left -= read
-            self._cut(pipe, everything=True)
+            self._pass_on(pipe, pipe.cutter.everything())
 
     def _pipes_of(self, slot: UUID) -> list[tuple[int, _Pipe]]:
         return [(fd, pipe) for fd, pipe in self._pipes.items() if pipe.slot == slot]
+
+    def _cut_for(self, slot: UUID, lease: UUID | None) -> None:
+        for _, pipe in self._pipes_of(slot):
+            pipe.cutter.begin(lease)
 
     def _read_once(self, fd: int) -> int:
         """Read what is there and return how many bytes; 0 when there are none."""
@@ -162,78 +177,53 @@ class LogPump:
         if pipe is None:
             return 0
         try:
-            piece = os.read(fd, MAX_CHUNK_BYTES)
+            read = os.read(fd, MAX_CHUNK_BYTES)
         except BlockingIOError:
             return 0
-        if not piece:
-            self._cut(pipe, everything=True)
+        if not read:
+            self._pass_on(pipe, pipe.cutter.everything())
             self._close(fd)
             return 0
         for _, other in self._pipes_of(pipe.slot):
-            if other is not pipe:
-                self._cut(other)  # it came before: keep the order of the two streams
-        if not pipe.text:
+            if other is not pipe:  # it came before: keep the order of the two streams
+                self._pass_on(other, other.cutter.lines())
+        if not pipe.cutter.text:
             pipe.since = time.monotonic()
-        pipe.text += pipe.decoder.decode(piece)
-        if len(pipe.text) >= MAX_CHUNK_BYTES // 4:
-            self._cut(pipe)
-        return len(piece)
+        self._pass_on(pipe, pipe.cutter.feed(read))
+        if run := self._runs.get(pipe.slot):
+            run.step = pipe.cutter.step
+        return len(read)
 
     def _close(self, fd: int) -> None:
         self._selector.unregister(fd)
         del self._pipes[fd]
         os.close(fd)
 
-    def _cut_old(self) -> None:
+    def _cut_due(self) -> None:
+        """Pass on what has waited for more: soon, and sooner after a pause."""
         now = time.monotonic()
-        for pipe in list(self._pipes.values()):
-            age = now - pipe.since
-            if pipe.text and age >= FLUSH_SECONDS:
-                self._cut(pipe, everything=age >= PARTIAL_SECONDS)
+        for pipe in [pipe for pipe in self._pipes.values() if pipe.cutter.text]:
+            if now >= _due(pipe):
+                self._pass_on(pipe, pipe.cutter.lines() or pipe.cutter.everything())
 
-    def _cut(self, pipe: _Pipe, *, everything: bool = False) -> None:
-        """Make chunks of the whole lines read so far, or of everything."""
-        end = len(pipe.text) if everything else pipe.text.rfind("\n") + 1
-        if end == 0 and len(pipe.text) >= MAX_CHUNK_BYTES // 4:
-            end = len(pipe.text)
-        if end == 0:
+    def _pass_on(self, pipe: _Pipe, pieces: list[Piece]) -> None:
+        if not pieces:
             return
-        text, pipe.text = pipe.text[:end], pipe.text[end:]
-        pipe.since = time.monotonic()
+        pipe.since = pipe.passed = time.monotonic()
         run = self._runs.get(pipe.slot)
-        while text:
-            piece, text = text[: MAX_CHUNK_BYTES // 4], text[MAX_CHUNK_BYTES // 4 :]
+        for piece in pieces:
             if pipe.own:
-                sys.stderr.write(piece)  # it has its time and level already
+                sys.stderr.write(piece.text)  # it has its time and level already
             elif run is not None:
                 self._store(run, pipe.stream, piece)
-            elif piece.strip():
-                logger.warning("slot %s: %s", pipe.slot, piece.rstrip())
+            elif piece.text.strip():
+                logger.warning("slot %s: %s", pipe.slot, piece.text.rstrip())
 
-    def _store(self, run: _Run, stream: str, text: str) -> None:
-        size = len(text.encode("utf-8", "replace"))
-        # Once something is in the tail all that follows is: a small piece that still
-        # fitted into the head would come before it.
-        if not run.tail and run.kept + size <= conf.get().log_max_bytes_per_run:
-            run.kept += size
-            self._enqueue(run, stream, text)
-            return
-        run.tail.append((stream, text))
-        run.tail_bytes += size
-        while run.tail_bytes > TAIL_BYTES and len(run.tail) > 1:
-            _, oldest = run.tail.popleft()
-            gone = len(oldest.encode("utf-8", "replace"))
-            run.tail_bytes -= gone
-            run.dropped += gone
+    def _store(self, run: _Run, stream: str, piece: Piece) -> None:
+        if run.keeping.take(stream, piece, conf.get().log_max_bytes_per_run):
+            self._enqueue(run, stream, piece)
 
-    def _finish(self, run: _Run) -> None:
-        if run.dropped:
-            told = f"… {run.dropped} bytes of output were not kept …\n"
-            self._enqueue(run, LogChunk.Stream.SYSTEM, told)
-        for stream, text in run.tail:
-            self._enqueue(run, stream, text)
-
-    def _enqueue(self, run: _Run, stream: str, text: str) -> None:
+    def _enqueue(self, run: _Run, stream: str, piece: Piece) -> None:
         run.seq += 1
         chunk = LogChunk(
             job_id=run.job,
@@ -241,7 +231,8 @@ class LogPump:
             attempt=run.attempt,
             seq=run.seq,
             stream=stream,
-            text=logs.storable(text),
+            step=piece.step,
+            text=logs.storable(piece.text),
         )
         self._waiting.append(chunk)
         self._something.set()
@@ -253,7 +244,7 @@ class LogPump:
         while not self._stopping:
             self._something.wait()
             self._something.clear()
-            time.sleep(FLUSH_SECONDS / 4)  # let a few more chunks come along
+            time.sleep(GATHER_SECONDS)  # let a few more chunks come along
             try:
                 locks.drop_severed()
                 self._write_waiting()
@@ -270,6 +261,13 @@ class LogPump:
             logs.write(batch)
             for _ in batch:
                 self._waiting.popleft()
+
+
+def _due(pipe: _Pipe) -> float:
+    """Return when the text that waits is passed on, whatever comes."""
+    if "\n" in pipe.cutter.text:
+        return max(pipe.since + GATHER_SECONDS, pipe.passed + FLUSH_SECONDS)
+    return pipe.since + PARTIAL_SECONDS
 
 
 def _readable_bytes(fd: int) -> int:

@@ -14,12 +14,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import psutil
 from django.utils.module_loading import import_string
 
+from ..queue.services import Service, ServiceCommand
 from . import linux
 from .child import Child, Ends
 
@@ -137,25 +138,24 @@ class Nursery:
                 continue
             if command := self._command(import_string(path), path):
                 service = subprocess.Popen(
-                    command,
+                    command.argv,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     start_new_session=True,
-                    env={k: os.environ[k] for k in KEPT if k in os.environ},
+                    env={**_kept(), **command.env},
                 )
                 self._services[path] = service.pid
                 service.returncode = 0  # reaped by `reap`, never waited for
 
     @staticmethod
-    def _command(
-        service: Callable[[], list[str] | None], path: str
-    ) -> list[str] | None:
+    def _command(service: Service, path: str) -> ServiceCommand | None:
         try:
-            return service()
+            command = service()
         except Exception:  # a host's own function: its fault must not end the worker
             logger.exception("host service %s cannot be started", path)
             return None
+        return ServiceCommand(argv=command) if isinstance(command, list) else command
 
     def close(self) -> None:
         """Let the template go; it ends when its socket is closed."""
@@ -165,3 +165,7 @@ class Nursery:
 # A service serves the code of strangers: it gets nothing of the worker's environment
 # but what a program needs to run at all.
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH")
+
+
+def _kept() -> dict[str, str]:
+    return {name: os.environ[name] for name in KEPT if name in os.environ}

@@ -11,6 +11,8 @@ import pytest
 from tests.support.processes import Workers
 from tests.support.servers import Server, instead_of_usual, own_server
 
+from .hosting import Host, host_in
+
 
 @pytest.fixture
 def workers(committed: None, tmp_path: Path) -> Iterator[Workers]:
@@ -20,6 +22,13 @@ def workers(committed: None, tmp_path: Path) -> Iterator[Workers]:
         yield made
     finally:
         made.end()
+
+
+@pytest.fixture
+def here(workers: Workers, tmp_path: Path) -> Iterator[Host]:
+    """Have a host in a folder of its own, on which workers run agents."""
+    with host_in(workers, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -6,16 +6,7 @@ moment after their start, so that a test can strike in the middle of a build.
 
 from __future__ import annotations
 
-import io
-import json
-import shutil
 import signal
-import urllib.request
-import zipfile
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -23,116 +14,21 @@ from django.db import connection
 
 from buildqueue.backends.localruntime.client import LocalRuntime
 from buildqueue.builds.retirement import delete_agent, stop_agent
-from buildqueue.builds.submission import Submission, submit_upload
 from buildqueue.exceptions import BackendError
 from buildqueue.executors import host
-from buildqueue.models import Agent, AgentBuild, AgentDeployment, BuildJob, JobEvent
-from buildqueue.queue.outcomes import Actor
+from buildqueue.models import AgentBuild, AgentDeployment, BuildJob
 from buildqueue.states import AgentStatus, BuildStatus, JobStatus, RunOutcome
 from tests.support.jobs import enqueue, runs, wait_for, wait_running
-from tests.support.processes import RunningWorker, Workers
 from tests.support.waiting import wait_until
 
-ANNA = Actor(label="anna", id="1")
-AGENT = """
-import json, os, threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
-threading.Event().wait({delay})
-class Answer(BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        told = {{"pid": os.getpid(), "env": dict(os.environ)}}
-        self.wfile.write(json.dumps(told).encode())
-HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Answer).serve_forever()
-"""
-
-
-class Host:
-    """One host's folder, with the workers and the local runtime on it."""
-
-    def __init__(self, workers: Workers, folder: Path) -> None:
-        self._workers, self._folder = workers, folder
-
-    def worker(self) -> RunningWorker:
-        return self._workers.start(
-            data_dir=str(self._folder),
-            local_allow_unconfined=True,
-            health_interval_seconds=0.5,
-            host_services=["buildqueue.executors.services.local_runtime_in_use"],
-            capabilities=["buildqueue.executors.services.capabilities"],
-            duties=["buildqueue.executors.reconcile.reconcile_host"],
-        )
-
-    @property
-    def runtime(self) -> LocalRuntime:
-        return LocalRuntime(host.local_root())
-
-    def processes_of(self, agent_id: object) -> list[psutil.Process]:
-        """Return the living processes whose command line or folder names the agent."""
-        found = []
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                words = [*process.cmdline(), process.cwd()]
-                if str(agent_id) in " ".join(words):
-                    found.append(process)
-        return found
-
-
-@pytest.fixture
-def here(workers: Workers, tmp_path: Path, settings: Any) -> Iterator[Host]:
-    settings.BUILDQUEUE = {**settings.BUILDQUEUE, "DATA_DIR": tmp_path}
-    made = Host(workers, tmp_path)
-    try:
-        yield made
-    finally:
-        workers.end()  # a worker would start the runtime again
-        if host.in_use():
-            _end_runtime(made.runtime)
-            shutil.rmtree(host.local_root())
-
-
-def _end_runtime(runtime: LocalRuntime) -> None:
-    with suppress(BackendError):
-        daemon = runtime.ping()["pid"]
-        for workload in runtime.workloads():
-            runtime.delete(workload.workload_id)
-        runtime.shut_down(keep_instances=False)
-        wait_until(lambda: not psutil.pid_exists(daemon), message=daemon)
-
-
-def upload(delay: float = 0.0) -> Submission:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("main.py", AGENT.format(delay=delay))
-    packed.seek(0)
-    return submit_upload(owner_id="1", caller=ANNA, name="echo", source=packed)
-
-
-def wait_step(job: BuildJob, name: str) -> None:
-    """Wait until the job has begun a step."""
-    begun = JobEvent.objects.filter(job=job, kind="step_started", title=name)
-    wait_until(begun.exists, message=lambda: list(JobEvent.objects.values("title")))
-
-
-def done(job: BuildJob) -> None:
-    """Wait for the job's end, which must be a good one."""
-    ended = wait_for(job)
-    assert ended.status == JobStatus.DONE, f"{ended.error_code}: {ended.error_msg}"
-
-
-def ask(agent: Agent) -> Any:
-    agent.refresh_from_db()
-    assert agent.url is not None
-    with urllib.request.urlopen(agent.url, timeout=30) as answer:
-        return json.load(answer)
+from .hosting import ANNA, Host, ask, done, late, upload, wait_step
 
 
 def test_a_build_whose_process_is_killed_is_tried_again_and_the_agent_answers(
     here: Host,
 ) -> None:
     here.worker()
-    made = upload(delay=3)
+    made = upload(before=late(3))
     wait_step(made.job, "health")
     (first,) = runs(made.job)
     psutil.Process(first.pid).send_signal(signal.SIGKILL)
@@ -150,7 +46,7 @@ def test_a_build_whose_process_is_killed_is_tried_again_and_the_agent_answers(
 
 def test_a_build_whose_whole_worker_is_killed_ends_done_on_another(here: Host) -> None:
     first = here.worker()
-    made = upload(delay=3)
+    made = upload(before=late(3))
     wait_step(made.job, "health")
     first.signal(signal.SIGKILL)
     first.wait()
@@ -166,7 +62,7 @@ def test_deleting_the_agent_in_the_middle_leaves_no_process(
     here: Host, how: str
 ) -> None:
     worker = here.worker()
-    made = upload(delay=600)
+    made = upload(before=late(600))
     wait_step(made.job, "health")
     wait_until(lambda: here.processes_of(made.agent.pk), message=worker.output)
 

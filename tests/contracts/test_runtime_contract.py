@@ -20,9 +20,15 @@ from .conftest import Backend
 
 def _version_at(address: str | None) -> str | None:
     """Return the version that answers at the address, if one does."""
+    card = _card_at(address)
+    return None if card is None else str(card["version"])
+
+
+def _card_at(address: str | None) -> dict[str, object] | None:
     try:
         with urllib.request.urlopen(f"{address}/", timeout=30) as answer:
-            return str(json.load(answer)["version"])
+            found: dict[str, object] = json.load(answer)
+            return found
     except urllib.error.HTTPError as error:
         error.close()
         return None
@@ -46,6 +52,13 @@ def _deploy(backend: Backend, spec: WorkloadSpec) -> str:
     workload = backend.runtime.promote(spec.workload_id, spec.instance_id)
     assert workload.address
     return workload.address
+
+
+def _replicas_at(address: str, requests: int = 12) -> set[object]:
+    """Return which replicas answer; every request has to be answered."""
+    cards = [_card_at(address) for _ in range(requests)]
+    assert all(cards)
+    return {card["replica"] for card in cards if card}
 
 
 def _alive(backend: Backend, workload_id: str) -> list[str]:
@@ -195,3 +208,52 @@ def test_an_unknown_workload_has_no_status_and_nothing_to_stop(
     backend.runtime.stop_instance(unknown, "x")
 
     assert backend.runtime.status(unknown) is None
+
+
+def test_replicas_of_an_instance_take_turns(
+    backend: Backend, spec: WorkloadSpec
+) -> None:
+    address = _deploy(backend, replace(spec, replicas=3))
+
+    wait_until(lambda: len(_replicas_at(address)) == 3)
+    found = backend.runtime.status(spec.workload_id)
+    assert found is not None
+    assert found.replicas == 3
+    assert [one.replicas_running for one in found.instances] == [3]
+
+
+def test_scaling_changes_the_number_of_the_active_instance(
+    backend: Backend, spec: WorkloadSpec
+) -> None:
+    address = _deploy(backend, spec)
+
+    more = backend.runtime.scale(spec.workload_id, 3)
+    wait_until(lambda: len(_replicas_at(address)) == 3)
+    less = backend.runtime.scale(spec.workload_id, 1)
+
+    assert (more.replicas, less.replicas) == (3, 1)
+    assert len(_replicas_at(address)) == 1
+    assert [len(one.replicas) for one in less.instances] == [1]
+    assert (more.address, less.active) == (address, spec.instance_id)
+
+
+def test_scaling_to_nothing_is_rejected(backend: Backend, spec: WorkloadSpec) -> None:
+    _deploy(backend, spec)
+
+    with pytest.raises(Rejected) as refused:
+        backend.runtime.scale(spec.workload_id, 0)
+
+    assert refused.value.code == "invalid_replicas"
+
+
+def test_scaling_what_does_not_run_is_rejected(
+    backend: Backend, spec: WorkloadSpec
+) -> None:
+    with pytest.raises(Rejected) as unknown:
+        backend.runtime.scale(str(uuid.uuid4()), 2)
+    backend.runtime.start(spec)
+    with pytest.raises(Rejected) as never_promoted:
+        backend.runtime.scale(spec.workload_id, 2)
+
+    assert unknown.value.code == "workload_unknown"
+    assert never_promoted.value.code == "workload_stopped"

@@ -27,7 +27,7 @@ from buildqueue.queue.outcomes import (
     WaitForChildren,
 )
 
-from . import odd, stepped, taking  # noqa: F401 (the kinds of `stepped` are registered)
+from . import odd, printing, stepped, taking  # noqa: F401 (their kinds are registered)
 from .models import Effect
 
 Behavior = Literal[
@@ -53,6 +53,7 @@ Behavior = Literal[
     "print",
     "print_bytes",
     "print_and_die",
+    "die_in_step",
     "print_without_newline",
     "leave_children",
     "leave_transaction",
@@ -106,6 +107,9 @@ def _behave(ctx: Context, payload: Probe) -> Outcome | None:
             with ctx.step("slow", seconds=0.5):
                 Effect.objects.create(label="never committed")
                 time.sleep(payload.seconds)
+        case "die_in_step":
+            with ctx.step("deadly", transaction=False):
+                os.kill(os.getpid(), signal.SIGKILL)
         case "bounds":
             return Done(result=taking.bounds())
         case "soft_aware":

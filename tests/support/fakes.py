@@ -12,8 +12,8 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from buildqueue.backends.base import (
     BuiltArtifact,
     InstanceStatus,
     LineCallback,
+    ReplicaStatus,
     WorkloadSpec,
     WorkloadStatus,
 )
@@ -47,7 +48,7 @@ class FakeBuilder:
     def validate_source(self, source_dir: Path) -> None:
         """Refuse a tree without a main.py."""
         if not (source_dir / "main.py").is_file():
-            raise Rejected("no_entry_point", "add a main.py")
+            raise Rejected("no_dockerfile", "add a main.py")
 
     def build(self, request: BuildRequest, on_line: LineCallback) -> BuiltArtifact:
         """Build; the same request again gives the same artifact."""
@@ -75,11 +76,24 @@ class FakeBuilder:
         """Tell whether the artifact can be deployed."""
         return reference in self.programs
 
+    def targets(self) -> list[str]:
+        """Return the ids of the targets of which something is here."""
+        return sorted({_target(reference) for reference in self.programs})
+
+    def clean(
+        self, target_id: str, *, keep: Collection[str], older_than_seconds: float
+    ) -> int:
+        """Delete what is here of the target and not to be kept; nothing has an age."""
+        mine = {one for one in self.programs if _target(one) == target_id}
+        for reference in mine - set(keep):
+            self.remove(reference)
+        return len(mine - set(keep))
+
 
 @dataclass(slots=True)
 class _Instance:
     spec: WorkloadSpec
-    server: _Server | None
+    servers: list[_Server]
     promoted: bool = False
     state: str = "running"
     restarts: int = 0
@@ -90,6 +104,7 @@ class _Workload:
     address: _Server
     instances: dict[str, _Instance] = field(default_factory=dict)
     active: str | None = None
+    turns: int = 0
 
 
 class FakeRuntime:
@@ -102,11 +117,13 @@ class FakeRuntime:
         self._workloads: dict[str, _Workload] = {}
         self._deleted: set[str] = set()
         self.calls: list[str] = []
+        self.specs: list[WorkloadSpec] = []  # of everything that was started
         self.at: Callable[[str], None] = _nothing  # a test's interference
 
     def start(self, spec: WorkloadSpec) -> InstanceStatus:
         """Start an instance beside what runs; ends those that were never promoted."""
         self._called("start")
+        self.specs.append(spec)
         if spec.workload_id in self._deleted:
             raise Rejected("workload_deleted", "the workload was deleted")
         if not self._builder.exists(spec.reference):
@@ -137,6 +154,24 @@ class FakeRuntime:
             self._end(workload, name)
             del workload.instances[name]
         self.at("promoted")
+        return self._seen(workload_id)
+
+    def scale(self, workload_id: str, replicas: int) -> WorkloadStatus:
+        """Run so many replicas of the active instance."""
+        self._called("scale")
+        if replicas < 1:
+            raise Rejected("invalid_replicas", "at least one")
+        workload = self._workloads.get(workload_id)
+        if workload is None:
+            raise Rejected("workload_unknown", "start it first")
+        active = workload.instances.get(workload.active or "")
+        if active is None:
+            raise Rejected("workload_stopped", "start it first")
+        active.spec = replace(active.spec, replicas=replicas)
+        while len(active.servers) > replicas:
+            active.servers.pop().close()
+        while len(active.servers) < replicas:
+            active.servers.append(self._serve(active.spec))
         return self._seen(workload_id)
 
     def stop_instance(self, workload_id: str, instance_id: str) -> None:
@@ -196,17 +231,22 @@ class FakeRuntime:
         def answer(path: str) -> Answer:
             workload = self._workloads[workload_id]
             active = workload.instances.get(workload.active or "")
-            if active is None or active.server is None:
+            if active is None or not active.servers:
                 return 503, {"error": "nothing runs here"}
-            return active.server.answer(path)
+            workload.turns += 1
+            return active.servers[workload.turns % len(active.servers)].answer(path)
 
         made = self._workloads[workload_id] = _Workload(address=_Server(answer))
         return made
 
     def _launch(self, spec: WorkloadSpec) -> _Instance:
+        if "EXITS" in self._builder.programs[spec.reference]:
+            return _Instance(spec=spec, servers=[], state="exited")
+        servers = [self._serve(spec) for _ in range(spec.replicas)]
+        return _Instance(spec=spec, servers=servers)
+
+    def _serve(self, spec: WorkloadSpec) -> _Server:
         program = self._builder.programs[spec.reference]
-        if "EXITS" in program:
-            return _Instance(spec=spec, server=None, state="exited")
         version = spec.reference.rpartition("@")[0].rpartition("/")[2]
         card: dict[str, object] = {
             "name": "fake",
@@ -219,24 +259,27 @@ class FakeRuntime:
         def answer(path: str) -> Answer:
             return (500, {}) if "UNHEALTHY" in program else (200, card)
 
-        return _Instance(spec=spec, server=_Server(answer))
+        made = _Server(answer)
+        card["replica"] = made.port
+        return made
 
     def _end(self, workload: _Workload, instance_id: str) -> None:
         ended = workload.instances[instance_id]
         if ended.state != "exited":
             ended.state = "stopped"
-        if ended.server is not None:
-            ended.server.close()
-            ended.server = None
+        while ended.servers:
+            ended.servers.pop().close()
         if workload.active == instance_id:
             workload.active = None
 
     def _seen(self, workload_id: str) -> WorkloadStatus:
         workload = self._workloads[workload_id]
+        active = workload.instances.get(workload.active or "")
         return WorkloadStatus(
             workload_id=workload_id,
             address=f"http://127.0.0.1:{workload.address.port}",
             active=workload.active,
+            replicas=active.spec.replicas if active else 0,
             instances=tuple(_status(n, i) for n, i in workload.instances.items()),
         )
 
@@ -272,16 +315,32 @@ class _Server:
 
 
 def _status(instance_id: str, found: _Instance) -> InstanceStatus:
-    alive = found.server is not None and found.state == "running"
+    alive = found.state == "running"
+    replicas = tuple(
+        ReplicaStatus(
+            number=number,
+            state=found.state,
+            pid=os.getpid() if alive else None,
+            port=server.port,
+            exit_code=None,
+        )
+        for number, server in enumerate(found.servers)
+    )
     return InstanceStatus(
         instance_id=instance_id,
         state=found.state,
-        pid=os.getpid() if alive else None,
-        port=found.server.port if found.server else None,
+        pid=os.getpid() if alive and replicas else None,
+        port=replicas[0].port if replicas else None,
         exit_code=3 if found.state == "exited" else None,
         restarts=found.restarts,
         confined="none",
+        replicas_running=len(replicas) if alive else 0,
+        replicas=replicas,
     )
+
+
+def _target(reference: str) -> str:
+    return reference.removeprefix("fake:").partition("/")[0]
 
 
 def _digest(root: Path) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ctypes
 import os
 import subprocess
 import sys
@@ -16,11 +17,16 @@ from buildqueue.backends.localruntime import daemon
 from buildqueue.backends.localruntime.client import LocalRuntime
 from buildqueue.backends.localruntime.places import Places
 from buildqueue.backends.localruntime.ports import DEFAULT_RANGE, PortRange
-from buildqueue.backends.localruntime.service import scrubbed_environment
+from buildqueue.backends.localruntime.sealing import Sealer
+from buildqueue.backends.localruntime.service import (
+    KEY_VARIABLE,
+    scrubbed_environment,
+)
 from buildqueue.backends.localruntime.settings import Timing
 from buildqueue.backends.localruntime.state import UnreadableState
 from buildqueue.exceptions import BackendError
 
+_PR_SET_DUMPABLE = 4
 _RUNNING = b"running\n"
 _READY = b"ready\n"
 
@@ -48,7 +54,7 @@ def _detach(given: list[str]) -> int:
                 *(sys.executable, "-P", "-m", module, *given),
                 *("--foreground", "--ready-fd", str(writer)),
             ],
-            env=scrubbed_environment(),
+            env=scrubbed_environment() | _given_keys(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -65,7 +71,15 @@ def _detach(given: list[str]) -> int:
     return _failed(said.decode("utf-8", "replace") or "the daemon died; see daemon.log")
 
 
+def _given_keys() -> dict[str, str]:
+    return (
+        {KEY_VARIABLE: os.environ[KEY_VARIABLE]} if KEY_VARIABLE in os.environ else {}
+    )
+
+
 def _serve_here(options: argparse.Namespace) -> int:
+    sealer = Sealer.take_from(os.environ)
+    _conceal()
     kept = scrubbed_environment()
     os.environ.clear()
     os.environ.update(kept)
@@ -90,11 +104,16 @@ def _serve_here(options: argparse.Namespace) -> int:
                 timing=Timing(drain=options.drain, grace=options.grace),
                 accept_unconfined=options.accept_unconfined,
             )
-            asyncio.run(daemon.run(wanted, places, options.ready_fd))
+            asyncio.run(daemon.run(wanted, places, sealer, options.ready_fd))
     except (BackendError, UnreadableState, OSError, ValueError) as error:
         _say(options.ready_fd, str(error).encode())
         return _failed(str(error))
     return 0
+
+
+def _conceal() -> None:
+    """Close this process's memory, its first environment included, to its own user."""
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _status(root: Path) -> int:
@@ -108,7 +127,8 @@ def _status(root: Path) -> int:
             print(
                 f"  {mark} {instance.instance_id}  {instance.state}  "
                 f"pid {instance.pid}  port {instance.port}  "
-                f"exit code {instance.exit_code}  restarts {instance.restarts}"
+                f"exit code {instance.exit_code}  restarts {instance.restarts}  "
+                f"replicas {instance.replicas_running} of {len(instance.replicas)}"
             )
     return 0
 

@@ -1,16 +1,25 @@
 """Where does each workload's address lead at this moment?
 
-To its active instance once that is admitted, else to a 503 with a reason. The answer is
-read from the store for every request, so a switch is one durable write.
+To the replicas of its active instance that are admitted, one after the other, else to a
+503 with a reason. The answer is read from the store for every request, so a switch is
+one durable write, and so is taking a replica out of its turn before it is ended.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections import Counter
+from collections.abc import Iterable
 
 from buildqueue.backends.localruntime.admission import Admission
 from buildqueue.backends.localruntime.proxy import Nowhere, Proxy, Upstream
-from buildqueue.backends.localruntime.state import Store, Workload
+from buildqueue.backends.localruntime.state import (
+    Instance,
+    ReplicaKey,
+    Store,
+    Workload,
+)
 from buildqueue.backends.localruntime.traffic import Traffic
 
 logger = logging.getLogger(__name__)
@@ -24,6 +33,7 @@ class Addresses:
         self._traffic = Traffic()
         self._proxy = Proxy(self.resolve, self._traffic)
         self.admission = Admission()
+        self._turns: Counter[str] = Counter()
 
     def resolve(self, workload_id: str) -> Upstream | Nowhere:
         """Tell where the workload's address leads."""
@@ -35,8 +45,8 @@ class Addresses:
                 passing=False,
             )
         instance = workload.instances.get(workload.active or "")
-        if instance and instance.port and self.admission.holds(instance.keeper):
-            return Upstream(instance_id=instance.instance_id, port=instance.port)
+        if instance and (upstream := self._next(workload_id, instance)):
+            return upstream
         return Nowhere(
             code="workload_starting",
             message="the workload is being started",
@@ -59,12 +69,24 @@ class Addresses:
             return False
         return True
 
-    async def drained(self, workload_id: str, instance_id: str, timeout: float) -> bool:
-        """Wait until the instance has no request in flight; False: time ran out."""
-        return await self._traffic.drained((workload_id, instance_id), timeout)
+    def _next(self, workload_id: str, instance: Instance) -> Upstream | None:
+        serving = instance.serving
+        for _ in serving:
+            self._turns[workload_id] += 1
+            replica = serving[self._turns[workload_id] % len(serving)]
+            if replica.port and self.admission.holds(replica.keeper):
+                key = ReplicaKey(workload_id, instance.instance_id, replica.number)
+                return Upstream(key=key, port=replica.port)
+        return None
+
+    async def drained(self, keys: Iterable[ReplicaKey], timeout: float) -> bool:
+        """Wait until no replica has a request in flight; False: time ran out."""
+        waiting = (self._traffic.drained(key, timeout) for key in keys)
+        return all(await asyncio.gather(*waiting))
 
     async def close(self, workload_id: str) -> None:
         """Stop listening; closed is fine."""
+        self._turns.pop(workload_id, None)
         await self._proxy.close(workload_id)
 
     async def close_all(self) -> None:

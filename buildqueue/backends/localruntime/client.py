@@ -9,10 +9,16 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from buildqueue.backends.base import InstanceStatus, WorkloadSpec, WorkloadStatus
+from buildqueue.backends.base import (
+    InstanceStatus,
+    ReplicaStatus,
+    WorkloadSpec,
+    WorkloadStatus,
+)
 from buildqueue.backends.localruntime.places import Places
 from buildqueue.exceptions import Rejected, Unavailable
 
@@ -42,13 +48,24 @@ class LocalRuntime:
             instance_id=spec.instance_id,
             reference=spec.reference,
             env=dict(spec.env),
+            replicas=spec.replicas,
+            resources=asdict(spec.resources),
+            writable=spec.writable,
+            writable_path=spec.writable_path,
         )
-        return InstanceStatus(**found)
+        return _instance(found)
 
     def promote(self, workload_id: str, instance_id: str) -> WorkloadStatus:
         """Lead the address to the instance; see `Runtime.promote`."""
         found = self._ask(
             "promote", SLOW_SECONDS, workload_id=workload_id, instance_id=instance_id
+        )
+        return _workload(found)
+
+    def scale(self, workload_id: str, replicas: int) -> WorkloadStatus:
+        """Run so many replicas of the active instance; see `Runtime.scale`."""
+        found = self._ask(
+            "scale", SLOW_SECONDS, workload_id=workload_id, replicas=replicas
         )
         return _workload(found)
 
@@ -122,8 +139,13 @@ def _line(control: socket.socket) -> bytes:
 
 
 def _workload(found: dict[str, Any]) -> WorkloadStatus:
-    instances = tuple(InstanceStatus(**one) for one in found.pop("instances"))
+    instances = tuple(_instance(one) for one in found.pop("instances"))
     return WorkloadStatus(instances=instances, **found)
+
+
+def _instance(found: dict[str, Any]) -> InstanceStatus:
+    replicas = tuple(ReplicaStatus(**one) for one in found.pop("replicas"))
+    return InstanceStatus(replicas=replicas, **found)
 
 
 def _unreachable(why: str) -> Unavailable:

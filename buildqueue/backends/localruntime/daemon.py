@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import TextIO
 
 from buildqueue.backends.confinement import detect
-from buildqueue.backends.localruntime import recovery
+from buildqueue.backends.localruntime import cgroups, recovery
 from buildqueue.backends.localruntime.control import Control
 from buildqueue.backends.localruntime.dispatch import Dispatch
 from buildqueue.backends.localruntime.folders import Folders
 from buildqueue.backends.localruntime.places import Places
 from buildqueue.backends.localruntime.plans import Plans
 from buildqueue.backends.localruntime.ports import PortRange, Ports, ephemeral_range
+from buildqueue.backends.localruntime.sealing import Sealer
 from buildqueue.backends.localruntime.settings import Timing
 from buildqueue.backends.localruntime.state import Store
 from buildqueue.backends.localruntime.upkeep import Upkeep
@@ -68,13 +69,17 @@ def log_to(path: Path) -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
-async def run(options: Options, places: Places, ready: int | None) -> None:
+async def run(
+    options: Options, places: Places, sealer: Sealer, ready: int | None
+) -> None:
     """Serve until told to stop. The caller holds the lock and keeps it."""
     _raise_file_limit()
     confinement = await asyncio.to_thread(detect, accept_none=options.accept_unconfined)
+    groups = cgroups.detect()
     upkeep = Upkeep(
         store=Store(places.state),
-        plans=Plans(root=places.root, confinement=confinement),
+        sealer=sealer,
+        plans=Plans(root=places.root, confinement=confinement, groups=groups),
         ports=Ports(options.ports, ephemeral_range()),
         folders=Folders(root=places.instances),
         timing=options.timing,
@@ -92,6 +97,9 @@ async def run(options: Options, places: Places, ready: int | None) -> None:
     control = Control(Dispatch(verbs, shut_down), upkeep.is_outside)
     await control.serve(places.listen())
     logger.info("serving %s, confined by %s", places.root, confinement.mode)
+    logger.info("control groups: %s", ", ".join(sorted(groups.controllers)) or "none")
+    if not sealer.is_lasting:
+        logger.warning("no key was given: instances with an environment start once")
     if ready is not None:
         os.write(ready, b"ready\n")
         os.close(ready)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, is_dataclass
 
 import buildqueue
-from buildqueue.backends.base import WorkloadSpec
+from buildqueue.backends.localruntime.specs import checked_replicas, read_spec
 from buildqueue.backends.localruntime.verbs import Verbs
 from buildqueue.exceptions import Rejected
 
@@ -25,6 +25,7 @@ class Dispatch:
             "logs": self._logs,
             "ping": self._ping,
             "promote": verbs.promote,
+            "scale": self._scale,
             "shutdown": self._shut_down,
             "start": self._start,
             "status": verbs.status,
@@ -50,18 +51,32 @@ class Dispatch:
         return _plain(result)
 
     async def _start(
-        self, workload_id: str, instance_id: str, reference: object, env: object
+        self,
+        workload_id: str,
+        instance_id: str,
+        reference: object,
+        env: object,
+        replicas: object,
+        resources: object,
+        writable: object,
+        writable_path: object,
     ) -> object:
-        if not isinstance(reference, str) or not isinstance(env, dict):
-            raise Rejected("wrong_arguments", "reference is a string, env an object")
-        return await self._verbs.start(
-            WorkloadSpec(
-                workload_id=workload_id,
-                instance_id=instance_id,
-                reference=reference,
-                env=env,
-            )
+        spec = read_spec(
+            {
+                "workload_id": workload_id,
+                "instance_id": instance_id,
+                "reference": reference,
+                "env": env,
+                "replicas": replicas,
+                "resources": resources,
+                "writable": writable,
+                "writable_path": writable_path,
+            }
         )
+        return await self._verbs.start(spec)
+
+    async def _scale(self, workload_id: str, replicas: object) -> object:
+        return await self._verbs.scale(workload_id, checked_replicas(replicas))
 
     async def _logs(self, workload_id: str, instance_id: str, tail: object) -> object:
         if not isinstance(tail, int):

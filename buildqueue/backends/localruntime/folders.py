@@ -1,6 +1,6 @@
-"""Where are an instance's output and exit file, and for how long are they kept?
+"""Where are a replica's output and exit file, and for how long are they kept?
 
-As long as the instance is known, and then until a few later ones have come: a failed
+As long as its instance is known, and then until a few later ones have come: a failed
 deploy can be looked into afterwards.
 """
 
@@ -11,18 +11,25 @@ from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
+from buildqueue.backends.localruntime.state import ReplicaKey
+
 PAST_KEPT = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folders:
-    """The folders of all instances, one below its workload's each."""
+    """The folders of all replicas: below their instance's, below its workload's."""
 
     root: Path
 
-    def of(self, workload_id: str, instance_id: str) -> Path:
-        """Return the instance's folder."""
-        return self.root / workload_id / instance_id
+    def of(self, key: ReplicaKey) -> Path:
+        """Return the replica's folder."""
+        return self.root / key.workload_id / key.instance_id / str(key.number)
+
+    def replicas(self, workload_id: str, instance_id: str) -> list[Path]:
+        """Return the folders of all replicas the instance has had, by their number."""
+        found = (self.root / workload_id / instance_id).glob("*/")
+        return sorted(found, key=lambda folder: int(folder.name))
 
     def prune(self, workload_id: str, known: Container[str]) -> None:
         """Remove the folders of long past instances."""

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from buildqueue.backends.base import InstanceStatus, LineCallback, Runtime
 from buildqueue.backends.localruntime.identity import ProcessIdentity
@@ -28,14 +28,22 @@ ANSWER_SECONDS = 10.0
 RAMP = (0.1, 0.2, 0.4, 0.8, 1.6)
 LOG_LINES = 20
 
+OVER = frozenset({"exited", "stopped", "environment_unreadable"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthReport:
-    """The verdict on one instance, with the reason in words."""
+    """The verdict on one instance, with the reason in words.
+
+    `code` says what kind of failure it was: health_timeout (it never answered well),
+    start_failed (it ended by itself), out_of_memory or environment_unreadable.
+    """
 
     healthy: bool
     reason: str
     card: dict[str, object] | None = None
+    code: str | None = None
+    exit_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,27 +78,43 @@ def wait_healthy(
     on_line: LineCallback,
     cancelled: Callable[[], bool],
 ) -> HealthReport:
-    """Ask until it is healthy, has exited, or the tries are used up.
+    """Ask until every replica is healthy, one has exited, or the tries are used up.
 
     The first pauses are short, as most instances are up within a second. Raises
     `Cancelled` as soon as `cancelled()` is true. Changes nothing anywhere.
     """
     report = _unhealthy("it was never asked")
-    for pause in _pauses(tries, interval):
-        found = _instance(runtime, workload_id, instance_id)
-        if found is None or found.state in ("exited", "stopped"):
-            return _over(runtime, workload_id, instance_id, found)
+    for seconds in pauses(tries, interval):
+        found = instance_of(runtime, workload_id, instance_id)
+        if found is None or found.state in OVER:
+            return over(runtime, workload_id, instance_id, found)
         before = report
-        if found.pid is None or found.port is None:
-            report = _unhealthy("it is still being started")
-        else:
-            report = check(found.port, found.pid)
+        report = check_all(found)
         if report.reason != before.reason:
             on_line(f"health: {report.reason}")
         if report.healthy:
             return report
-        _pause(pause, cancelled)
-    return _unhealthy(f"not healthy after {tries} tries: {report.reason}")
+        pause(seconds, cancelled)
+    return replace(
+        report,
+        reason=f"not healthy after {tries} tries: {report.reason}",
+        code="health_timeout",
+    )
+
+
+def check_all(found: InstanceStatus) -> HealthReport:
+    """Ask each replica once; the first that is not healthy decides."""
+    report = _unhealthy("it is still being started")
+    if found.state != "running":
+        return report
+    for replica in found.replicas:
+        if replica.pid is None or replica.port is None:
+            return _unhealthy("it is still being started")
+        report = check(replica.port, replica.pid)
+        if not report.healthy:
+            many = f"replica {replica.number}: " if len(found.replicas) > 1 else ""
+            return replace(report, reason=many + report.reason)
+    return report
 
 
 def _ask(port: int, card_paths: Sequence[str]) -> HealthReport:
@@ -140,9 +164,10 @@ def _cut(opened: socket.socket) -> None:
         opened.shutdown(socket.SHUT_RDWR)
 
 
-def _instance(
+def instance_of(
     runtime: Runtime, workload_id: str, instance_id: str
 ) -> InstanceStatus | None:
+    """Return what the runtime sees of the instance; None when it is gone."""
     workload = runtime.status(workload_id)
     if workload is None:
         return None
@@ -150,19 +175,29 @@ def _instance(
     return next(matching, None)
 
 
-def _over(
+def over(
     runtime: Runtime, workload_id: str, instance_id: str, found: InstanceStatus | None
 ) -> HealthReport:
+    """Return why an instance that is no longer up is not, with its last lines."""
     if found is None:
-        return _unhealthy("the instance is gone")
+        return _failed("the instance is gone", "start_failed")
     if found.state == "stopped":
-        return _unhealthy("the instance was stopped")
+        return _failed("the instance was stopped", "start_failed")
+    if found.state == "environment_unreadable":
+        return _failed(
+            "its environment was sealed with another key; deploy it again", found.state
+        )
     lines = runtime.logs(workload_id, instance_id, LOG_LINES)
     text = "\n".join(lines) if lines else "(it printed nothing)"
-    return _unhealthy(f"it {_how(found.exit_code)}; its last lines:\n{text}")
+    reason = f"it {_how(found)}; its last lines:\n{text}"
+    code = found.exit_reason or "start_failed"
+    return replace(_failed(reason, code), exit_code=found.exit_code)
 
 
-def _how(exit_code: int | None) -> str:
+def _how(found: InstanceStatus) -> str:
+    exit_code = found.exit_code
+    if found.exit_reason == "out_of_memory":
+        return "needed more memory than it may have"
     if exit_code is None:
         return "ended in an unknown way"
     if exit_code < 0:
@@ -170,13 +205,15 @@ def _how(exit_code: int | None) -> str:
     return f"exited with code {exit_code}"
 
 
-def _pauses(tries: int, interval: float) -> Iterator[float]:
+def pauses(tries: int, interval: float) -> Iterator[float]:
+    """Yield how long to wait after each try: short at first."""
     for position in range(tries):
         ramp = RAMP[position] if position < len(RAMP) else interval
         yield min(ramp, interval)
 
 
-def _pause(seconds: float, cancelled: Callable[[], bool]) -> None:
+def pause(seconds: float, cancelled: Callable[[], bool]) -> None:
+    """Wait; raises `Cancelled` as soon as `cancelled()` is true."""
     deadline = time.monotonic() + seconds
     while True:
         if cancelled():
@@ -185,6 +222,10 @@ def _pause(seconds: float, cancelled: Callable[[], bool]) -> None:
         if left <= 0:
             return
         time.sleep(min(left, 0.2))
+
+
+def _failed(reason: str, code: str) -> HealthReport:
+    return HealthReport(healthy=False, reason=reason, code=code)
 
 
 def _unhealthy(reason: str) -> HealthReport:

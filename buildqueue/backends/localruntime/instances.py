@@ -1,8 +1,8 @@
-"""How does the daemon start an instance, and how is it certain that it is gone?
+"""How does the daemon start a replica, and how is it certain that it is gone?
 
 A keeper process is spawned and waits. Its identity is made durable, then it is told
 what to launch: a daemon that dies before that leaves a keeper that reads end-of-file
-and goes, one that dies after it leaves an instance that the next daemon knows.
+and goes, one that dies after it leaves a replica that the next daemon knows.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from buildqueue.backends.launching import LaunchPlan
+from buildqueue.backends.localruntime.cgroups import Group
 from buildqueue.backends.localruntime.identity import (
     ProcessIdentity,
     boot_id,
@@ -34,6 +35,29 @@ _ANSWER_SECONDS = 30.0
 _MARGIN_SECONDS = 5.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a keeper is told to launch; it goes over a private socket and nowhere else."""
+
+    plan: LaunchPlan
+    folder: Path
+    grace: float
+    groups: Sequence[Group] = ()
+    secrets: Sequence[str] = ()  # never to be written to the log
+
+    def line(self) -> bytes:
+        """Return the order as the keeper reads it."""
+        request = {
+            "plan": asdict(self.plan),
+            "folder": str(self.folder),
+            "grace": self.grace,
+            "groups": [asdict(group) for group in self.groups],
+            "secrets": list(self.secrets),
+            "log_bytes": ROTATE_BYTES,
+        }
+        return json.dumps(request).encode() + b"\n"
+
+
 @dataclass(slots=True)
 class WaitingKeeper:
     """A keeper that was spawned and has launched nothing yet."""
@@ -41,17 +65,9 @@ class WaitingKeeper:
     identity: ProcessIdentity
     channel: socket.socket
 
-    async def launch(
-        self, folder: Path, plan: LaunchPlan, grace: float
-    ) -> ProcessIdentity:
-        """Tell it to launch the plan; return the process it started."""
-        request = {
-            "plan": asdict(plan),
-            "folder": str(folder),
-            "grace": grace,
-            "log_bytes": ROTATE_BYTES,
-        }
-        answer = await self._ask(json.dumps(request).encode() + b"\n")
+    async def launch(self, order: Order) -> ProcessIdentity:
+        """Have it launch what is ordered; return the process it started."""
+        answer = await self._ask(order.line())
         pid, start_time = answer.get("pid"), answer.get("start_time")
         if not isinstance(pid, int) or not isinstance(start_time, int):
             raise _not_launched(str(answer.get("error", "its keeper died")))

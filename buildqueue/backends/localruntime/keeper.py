@@ -1,16 +1,18 @@
-"""Who looks after one instance while the daemon comes and goes? Its keeper.
+"""Who looks after one replica while the daemon comes and goes? Its keeper.
 
 A keeper launches one program, is the parent of whatever that leaves behind, writes its
 output to a bounded log, and ends the whole tree when the program exits, when it gets
 TERM, or when it dies. It outlives a killed daemon, so the agents do as well.
 
 It reads one JSON line on descriptor 0 and answers one there. Nothing was launched if
-the line never came. How the program ended stands in the exit file before the keeper is
+the line never came. The secrets in that line are the only ones it knows; none of them
+gets into the log. How the program ended stands in the exit file before the keeper is
 gone; a killed keeper leaves no exit file, and the daemon clears up after it.
 """
 
 from __future__ import annotations
 
+import codecs
 import ctypes
 import json
 import os
@@ -27,11 +29,18 @@ from pathlib import Path
 from typing import Any
 
 from buildqueue.backends.launching import LaunchPlan
+from buildqueue.backends.localruntime.cgroups import (
+    Group,
+    ended_for_memory,
+    remove,
+    within,
+)
 from buildqueue.backends.localruntime.identity import descendants, entry_of, kill_below
 from buildqueue.backends.localruntime.logs import BoundedLog
 
 OUTPUT_NAME = "output.log"
 EXIT_NAME = "exit.json"
+OUT_OF_MEMORY = "out_of_memory"
 
 _PR_SET_CHILD_SUBREAPER = 36
 _CHUNK = 65536
@@ -52,9 +61,16 @@ def main() -> int:
             return 1
         _answer(daemon, {"pid": tree.child, "start_time": tree.start_time})
     # From here on nothing holds the daemon's end: each may end without the other.
-    code = tree.watch()
-    write_exit(Path(request["folder"]), code)
+    write_exit(Path(request["folder"]), tree.watch())
     return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How a program ended; without a code nobody knows."""
+
+    code: int | None
+    reason: str | None = None
 
 
 @dataclass(slots=True)
@@ -65,7 +81,8 @@ class Tree:
     start_time: int
     child_fd: int
     output_fd: int
-    log: BoundedLog
+    log: Output
+    groups: list[Group]
     wakeup_fd: int
     grace: float
     plan: LaunchPlan
@@ -76,17 +93,22 @@ class Tree:
         if ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
             raise OSError("cannot become the parent of orphans")
         plan = LaunchPlan(**request["plan"])
-        log = BoundedLog(Path(request["folder"], OUTPUT_NAME), request["log_bytes"])
+        log = Output(
+            BoundedLog(Path(request["folder"], OUTPUT_NAME), request["log_bytes"]),
+            request["secrets"],
+        )
+        groups = [Group.of(each) for each in request["groups"]]
         wakeup_fd = _listen_to_signals()
         output_fd, child_end = os.pipe()
         try:
-            process = subprocess.Popen(
-                plan.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=child_end,
-                stderr=child_end,
-                **plan.popen_kwargs(),
-            )
+            with within(groups):
+                process = subprocess.Popen(
+                    plan.argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=child_end,
+                    stderr=child_end,
+                    **plan.popen_kwargs(),
+                )
         finally:
             os.close(child_end)
         # Reaped by waitpid(-1) with the orphans, so Popen must not look for it.
@@ -100,13 +122,15 @@ class Tree:
             child_fd=os.pidfd_open(process.pid),
             output_fd=output_fd,
             log=log,
+            groups=groups,
             wakeup_fd=wakeup_fd,
             grace=float(request["grace"]),
             plan=plan,
         )
 
-    def watch(self) -> int:
+    def watch(self) -> Exit:
         """Return how the program ended, once nothing of its tree is left."""
+        before = ended_for_memory(self.groups)
         poll = select.poll()
         for descriptor in (self.child_fd, self.output_fd, self.wakeup_fd):
             poll.register(descriptor, select.POLLIN)
@@ -127,7 +151,9 @@ class Tree:
         while self._copy():
             pass
         self.log.close()
-        return code
+        full = kill_at is None and ended_for_memory(self.groups) > before
+        remove(self.groups)
+        return Exit(code=code, reason=OUT_OF_MEMORY if full else None)
 
     def _copy(self) -> bool:
         """Copy one chunk of output; False at its end, and when there is none now."""
@@ -161,20 +187,53 @@ class Tree:
                 code = self.plan.exit_code(os.waitstatus_to_exitcode(status))
 
 
-def write_exit(folder: Path, code: int) -> None:
+class Output:
+    """Writes output to the log without the secrets; every other byte stays as it is."""
+
+    def __init__(self, log: BoundedLog, secrets: list[str]) -> None:
+        self._log = log
+        self._stream = None
+        self._text = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        if secrets:
+            # Most instances have none, and their keepers stay small.
+            from buildqueue.backends.masking import Masker
+
+            self._stream = Masker(secrets).stream()
+
+    def write(self, chunk: bytes) -> None:
+        """Write the chunk, but for an end of it that may be the start of a secret."""
+        if self._stream is None:
+            self._log.write(chunk)
+        else:
+            self._put(self._stream.feed(self._text.decode(chunk)))
+
+    def close(self) -> None:
+        """Write what is left and close the log."""
+        if self._stream is not None:
+            left = self._stream.feed(self._text.decode(b"", final=True))
+            self._put(left + self._stream.flush())
+        self._log.close()
+
+    def _put(self, text: str) -> None:
+        if text:
+            self._log.write(text.encode("utf-8", "surrogateescape"))
+
+
+def write_exit(folder: Path, ended: Exit) -> None:
     """Write the exit file as a whole."""
     beside = folder / f"{EXIT_NAME}.new"
-    beside.write_text(json.dumps({"exit_code": code}), "utf-8")
+    content = {"exit_code": ended.code, "exit_reason": ended.reason}
+    beside.write_text(json.dumps(content), "utf-8")
     beside.replace(folder / EXIT_NAME)
 
 
-def read_exit(folder: Path) -> int | None:
+def read_exit(folder: Path) -> Exit | None:
     """Return what the exit file says; None when the keeper did not get to write it."""
     try:
-        found = json.loads((folder / EXIT_NAME).read_text("utf-8"))["exit_code"]
+        found = json.loads((folder / EXIT_NAME).read_text("utf-8"))
+        return Exit(code=int(found["exit_code"]), reason=found["exit_reason"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return found if isinstance(found, int) else None
 
 
 def _request(daemon: socket.socket) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ at most twice the limit is kept, and the last lines are always there.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 ROTATE_BYTES = 5 * 1024 * 1024
@@ -61,6 +62,20 @@ def tail(path: Path, lines: int) -> list[str]:
         content = _last_bytes(older(path), _TAIL_BYTES - len(content)) + content
     found = content.decode("utf-8", "replace").splitlines()
     return found[-wanted:] if wanted else []
+
+
+def tail_of_all(paths: Mapping[str, Path], lines: int) -> list[str]:
+    """Return the last lines of all files, each line with its file's name if many.
+
+    All get an equal share; the file that was written to last comes last.
+    """
+    there = {name: path for name, path in paths.items() if path.exists()}
+    if len(there) < 2:
+        return [line for path in there.values() for line in tail(path, lines)]
+    ordered = sorted(there.items(), key=lambda item: item[1].stat().st_mtime)
+    share = -(-max(lines, 0) // len(there))
+    found = [f"[{n}] {line}" for n, path in ordered for line in tail(path, share)]
+    return found[-lines:] if lines > 0 else []
 
 
 def _last_bytes(path: Path, count: int) -> bytes:

@@ -1,16 +1,17 @@
 """How does one address lead to whatever instance is active right now?
 
 Each workload has a server on its own loopback port. The upstream is chosen anew for
-each request, so a kept-alive connection follows a switch. Bodies stream both ways, a
-chunk at a time. Every request opens its own upstream connection: none can have gone
-stale, so a request that may not be repeated never fails for that.
+each request, so a kept-alive connection follows a switch and visits all replicas.
+Bodies stream both ways, a chunk at a time. Every request opens its own upstream
+connection: none can have gone stale, so a request that may not be repeated never fails
+for that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -34,9 +35,9 @@ HEADER_BYTES = 65536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """The instance an address leads to now."""
+    """The replica an address leads to now."""
 
-    instance_id: str
+    key: Hashable  # its requests are counted under
     port: int
 
 
@@ -132,7 +133,7 @@ class Proxy:
                 # Nothing was sent when connecting failed, so trying again is safe.
                 with (
                     suppress(aiohttp.ClientConnectorError),
-                    self._traffic.flight((workload_id, upstream.instance_id)),
+                    self._traffic.flight(upstream.key),
                 ):
                     return await self._forward(upstream, request)
             else:

@@ -1,7 +1,7 @@
 """What does a daemon do about what an earlier one left, and about what it missed itself?
 
 It opens the addresses, watches what still runs, writes down what died meanwhile, finishes
-switches, stops and deletions that were cut short, and restarts what should run. After a
+switches, stops, scalings and deletions cut short, and restarts what should run. After a
 reboot nothing still runs, and the same steps bring it back.
 """
 
@@ -11,6 +11,7 @@ import logging
 from dataclasses import replace
 
 from buildqueue.backends.localruntime import instances
+from buildqueue.backends.localruntime.identity import ProcessIdentity
 from buildqueue.backends.localruntime.state import Instance, Workload
 from buildqueue.backends.localruntime.upkeep import Upkeep
 from buildqueue.exceptions import BackendError
@@ -40,27 +41,39 @@ async def reconcile(upkeep: Upkeep) -> None:
 async def _reconcile(upkeep: Upkeep, workload: Workload) -> None:
     await upkeep.addresses.open(workload)
     for instance in workload.instances.values():
-        keeper = instance.keeper
-        if keeper is not None and not keeper.alive():
-            await upkeep.settle(workload.workload_id, instance.instance_id, keeper)
+        for keeper in _keepers(instance):
+            if not keeper.alive():
+                await upkeep.settle(workload.workload_id, instance.instance_id, keeper)
     upkeep.ensure_active(workload.workload_id)
 
 
 async def _take_over(upkeep: Upkeep, workload: Workload, instance: Instance) -> None:
     workload_id, instance_id = workload.workload_id, instance.instance_id
-    keeper = instance.keeper
-    if keeper is None:
-        return
-    if not keeper.alive():
-        await upkeep.settle(workload_id, instance_id, keeper, restart=False)
-        return
-    if instance.child is None:
-        # The daemon died after it told the keeper what to launch.
-        child = instances.launched_by(keeper)
-        upkeep.put(workload_id, replace(instance, child=child, state="running"))
-    upkeep.watch(workload_id, instance_id, keeper)
-    if instance_id == workload.active and instance.port:
-        upkeep.addresses.admission.ask(keeper, instance.port)
+    for keeper in _keepers(instance):
+        if keeper.alive():
+            _know_child(upkeep, workload_id, instance_id, keeper)
+            upkeep.watch(workload_id, instance_id, keeper)
+        else:
+            await upkeep.settle(workload_id, instance_id, keeper, restart=False)
+    current = upkeep.instance(workload_id, instance_id)
+    if instance_id == workload.active and current is not None:
+        upkeep.admit(current)
+
+
+def _know_child(
+    upkeep: Upkeep, workload_id: str, instance_id: str, keeper: ProcessIdentity
+) -> None:
+    """Learn what was launched if the daemon died after it had told the keeper."""
+    instance = upkeep.instance(workload_id, instance_id)
+    for replica in instance.running if instance else ():
+        if instance and replica.keeper == keeper and replica.child is None:
+            child = instances.launched_by(keeper)
+            known = replace(replica, child=child, state="running")
+            upkeep.put(workload_id, instance.with_replica(known))
+
+
+def _keepers(instance: Instance) -> list[ProcessIdentity]:
+    return [one.keeper for one in instance.running if one.keeper is not None]
 
 
 async def _finish(upkeep: Upkeep, workload_id: str) -> None:
@@ -81,7 +94,9 @@ async def _finish_instance(
     upkeep: Upkeep, workload: Workload, instance: Instance
 ) -> None:
     workload_id, instance_id = workload.workload_id, instance.instance_id
-    if instance.state == "stopped":
+    if instance.stopped:
         await upkeep.end(workload_id, instance_id)
     elif instance.promoted and instance_id != workload.active:
         await upkeep.retire(workload_id, instance_id)
+    else:
+        await upkeep.shrink(workload_id, instance_id)

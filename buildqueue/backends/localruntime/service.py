@@ -20,6 +20,9 @@ from buildqueue.backends.localruntime.places import Places
 from buildqueue.backends.localruntime.ports import DEFAULT_RANGE
 from buildqueue.exceptions import Unavailable
 
+# Names the daemon's keys in its environment, for as long as it takes to read them.
+KEY_VARIABLE = "BUILDQUEUE_RUNTIME_KEY"
+
 _KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
@@ -61,7 +64,11 @@ def scrubbed_environment(environ: Mapping[str, str] | None = None) -> dict[str, 
 
 
 def ensure_running(
-    root: Path, timeout: float = 60.0, *, options: tuple[str, ...] = ()
+    root: Path,
+    timeout: float = 60.0,
+    *,
+    options: tuple[str, ...] = (),
+    key: str | None = None,
 ) -> LocalRuntime:
     """Return the runtime, started if need be; raise `Unavailable` when it is not up.
 
@@ -71,7 +78,7 @@ def ensure_running(
     while True:
         argv = service(root, options=options)
         if argv is not None:
-            _start(argv, timeout)
+            _start(argv, timeout, key)
         runtime = LocalRuntime(root)
         try:
             runtime.ping()
@@ -83,11 +90,12 @@ def ensure_running(
             return runtime
 
 
-def _start(argv: list[str], timeout: float) -> None:
+def _start(argv: list[str], timeout: float, key: str | None) -> None:
+    own = {} if key is None else {KEY_VARIABLE: key}
     try:
         done = subprocess.run(
             argv,
-            env=scrubbed_environment(),
+            env=scrubbed_environment() | own,
             cwd="/",
             stdin=subprocess.DEVNULL,
             capture_output=True,

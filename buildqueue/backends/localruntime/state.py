@@ -2,8 +2,8 @@
 
 The file is replaced as a whole (written beside, synced, renamed), so after a crash
 it holds the state before a change or after it, never a part. It holds the env of
-instances that may have to be started again, so only the owner can read it, and
-the env of an instance that will not is dropped with the change that ends it.
+instances that may have to be started again, sealed (`sealing`), and the env of an
+instance that will not is dropped with the change that ends it.
 """
 
 from __future__ import annotations
@@ -13,32 +13,98 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
+from buildqueue.backends.base import Resources
 from buildqueue.backends.localruntime.identity import ProcessIdentity
 from buildqueue.exceptions import Unavailable
 
-FORMAT = 1
+FORMAT = 2
 
 
 class UnreadableState(Exception):
     """The file exists but is not ours: a person has to look, nothing is overwritten."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
-    """One instance: what to run, and the processes that run it."""
+class ReplicaKey(NamedTuple):
+    """Names one replica of one instance on this host."""
 
+    workload_id: str
     instance_id: str
-    reference: str
-    env: Mapping[str, str]
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """One of an instance's equal parts, and the processes that run it."""
+
+    number: int
     port: int | None = None
     state: str = "starting"  # starting | running | exited | stopped
-    promoted: bool = False
     keeper: ProcessIdentity | None = None  # the process that looks after it
     child: ProcessIdentity | None = None  # what the keeper launched
     exit_code: int | None = None
+    exit_reason: str | None = None
     restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One instance: what to run, how often, and what runs."""
+
+    instance_id: str
+    reference: str
+    sealed_env: str = ""
+    wanted: int = 1  # replicas; one with this number or above is to be ended
+    resources: Resources = field(default_factory=Resources)
+    writable: bool = False
+    writable_path: str | None = None
+    promoted: bool = False
+    stopped: bool = False  # told to end
     confined: str = "none"
+    replicas: tuple[Replica, ...] = ()  # by number
+
+    @property
+    def state(self) -> str:
+        """Return the state of all its replicas taken together."""
+        states = {replica.state for replica in self.replicas}
+        if self.stopped:
+            return "stopped"
+        if "exited" in states:
+            return "exited"
+        complete = states == {"running"} and len(self.replicas) >= self.wanted
+        return "running" if complete else "starting"
+
+    @property
+    def running(self) -> list[Replica]:
+        """Return the replicas that have a keeper, those to be ended included."""
+        return [replica for replica in self.replicas if replica.keeper is not None]
+
+    @property
+    def serving(self) -> list[Replica]:
+        """Return the replicas that may get traffic once they accept it."""
+        return [replica for replica in self.replicas if replica.number < self.wanted]
+
+    @property
+    def surplus(self) -> list[Replica]:
+        """Return the replicas that are to be ended, the last one first."""
+        many = [replica for replica in self.replicas if replica.number >= self.wanted]
+        return many[::-1]
+
+    def replica(self, number: int) -> Replica | None:
+        """Return the replica with this number."""
+        return next((one for one in self.replicas if one.number == number), None)
+
+    def with_replica(self, replica: Replica) -> Instance:
+        """Return a copy in which the replica stands."""
+        rest = [one for one in self.replicas if one.number != replica.number]
+        ordered = sorted([*rest, replica], key=lambda one: one.number)
+        return replace(self, replicas=tuple(ordered))
+
+    def without_replica(self, number: int) -> Instance:
+        """Return a copy without the replica."""
+        rest = (one for one in self.replicas if one.number != number)
+        return replace(self, replicas=tuple(rest))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +163,8 @@ class Store:
         """Return all ports that belong to an address or an instance."""
         taken = {one.port for one in self._workloads.values()}
         for workload in self._workloads.values():
-            taken |= {one.port for one in workload.instances.values()}
+            for instance in workload.instances.values():
+                taken |= {replica.port for replica in instance.replicas}
         return {port for port in taken if port is not None}
 
 
@@ -147,8 +214,19 @@ def _workload(entry: dict[str, object]) -> Workload:
 
 
 def _instance(entry: dict[str, object]) -> Instance:
+    replicas, resources = entry.pop("replicas"), entry.pop("resources")
+    if not isinstance(replicas, list) or not isinstance(resources, dict):
+        raise TypeError("replicas")
+    return Instance(
+        **entry,  # type: ignore[arg-type]  # JSON
+        resources=Resources(**resources),
+        replicas=tuple(_replica(one) for one in replicas),
+    )
+
+
+def _replica(entry: dict[str, object]) -> Replica:
     for name in ("keeper", "child"):
         found = entry[name]
         if isinstance(found, dict):
             entry[name] = ProcessIdentity(**found)
-    return Instance(**entry)  # type: ignore[arg-type]  # JSON
+    return Replica(**entry)  # type: ignore[arg-type]  # JSON

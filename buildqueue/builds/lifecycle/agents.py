@@ -1,18 +1,19 @@
-"""What becomes of build, version, deployment and agent when an agent's job ends?
+"""What becomes of build, version, deployment and agent when a build of an agent ends?
 
-Done: the build is a success, its version active, its deployment the running one.
-Otherwise: the build has failed with the job's reason, its version is free again, and
-the agent is what it was before. All within the transaction that ends the job.
+Done: the build is a success, its version active, its deployment the running one; of a
+standalone build the version waits to be deployed. Otherwise: the build has failed with
+the job's reason, its version is free again, and the agent is what it was before. All
+within the transaction that ends the job.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django.db.models.functions import Now
 
 from ...exceptions import Refused, ResultMissing
-from ...models import Agent, AgentBuild, AgentDeployment, AgentVersion, BuildJob
+from ...models import Agent, AgentBuild, AgentVersion, BuildJob
 from ...queue import database
 from ...states import (
     AgentStatus,
@@ -21,10 +22,26 @@ from ...states import (
     JobStatus,
     VersionStatus,
 )
-from .. import removal, results, sources, versions
+from .. import failures, removal, results, sources, versions
 from ..payloads import AgentDelete
-from ..results import Deployed
-from .rows import deployments, lock_agent, lock_build, move_build, settle
+from . import switching
+from .rows import (
+    ROLLBACK,
+    STANDALONE,
+    deployments,
+    has_open_build_job,
+    lock_agent,
+    lock_build,
+    move_build,
+    settle,
+)
+
+NO_FAULT: Final = {
+    "error_code": None,
+    "error_msg": None,
+    "hint": None,
+    "exit_code": None,
+}
 
 
 def finish(job: BuildJob) -> None:
@@ -34,10 +51,12 @@ def finish(job: BuildJob) -> None:
     if agent is None:
         return  # a raw DELETE took the job along, or is about to
     build = lock_build(job, agent)
-    if job.status == JobStatus.DONE:
-        _succeed(job, agent, build)
-    else:
+    if job.status != JobStatus.DONE:
         _fail(job, agent, build)
+    elif job.kind in STANDALONE:
+        _push(job, agent, build)
+    else:
+        _deploy(job, agent, build)
 
 
 def reopen(job: BuildJob) -> None:
@@ -57,116 +76,88 @@ def reopen(job: BuildJob) -> None:
         raise Refused(
             "source_missing", "the source is no longer kept; upload it anew", status=409
         )
-    if versions.numbers(build.version_tag) is not None:
+    reserves = job.kind not in ROLLBACK
+    if reserves and versions.numbers(build.version_tag) is not None:
         versions.reserve(agent, build)
-    queued = {"phase": None, "error_code": None, "error_msg": None}
-    if not move_build(build, BuildStatus.QUEUED, completed_at=None, **queued):
+    again = {"completed_at": None, "phase": None, "logs": None, **NO_FAULT}
+    if not move_build(build, BuildStatus.QUEUED, **again):
         raise Refused(
             "build_ended", f"the build is {build.status}; upload anew", status=409
         )
-    _agents(agent).update(status=AgentStatus.DEPLOYING)
+    if job.kind not in STANDALONE:
+        _agents(agent).update(status=AgentStatus.DEPLOYING)
 
 
-def _succeed(job: BuildJob, agent: Agent, build: AgentBuild | None) -> None:
+def _deploy(job: BuildJob, agent: Agent, build: AgentBuild | None) -> None:
     result = results.deployed(job)
+    build = _checked(agent, build, result)
+    version = switching.switch(agent, build, result)
+    _succeed(build, result, version)
+    settle(agent)
+
+
+def _push(job: BuildJob, agent: Agent, build: AgentBuild | None) -> None:
+    """Keep what a standalone build has made, ready to be deployed."""
+    result = results.built(job)
+    build = _checked(agent, build, result)
+    rows = AgentVersion.objects.using(database.alias()).filter(agent=agent)
+    version = rows.filter(version=result.version).first()
+    if version is None and versions.numbers(result.version) is not None:
+        version = AgentVersion(agent=agent, version=result.version, build=build)
+    if version is None or version.build_id != build.pk:
+        raise ResultMissing(f"version {result.version} belongs to another build")
+    version.status, version.image_tag = VersionStatus.PUSHED, result.image_reference
+    version.save(using=database.alias())
+    _succeed(build, result, version)
+
+
+def _checked(
+    agent: Agent, build: AgentBuild | None, result: results.Deployed | results.Built
+) -> AgentBuild:
     if build is None or build.pk != result.build_id:
         raise ResultMissing("the job said done, but its build's row is not there")
     if agent.deleted_at is not None:
         raise ResultMissing("the agent was deleted while it was being deployed")
-    version = _activate(agent, build, result)
-    ended = {"error_code": None, "error_msg": None, "completed_at": Now()}
+    return build
+
+
+def _succeed(
+    build: AgentBuild,
+    result: results.Deployed | results.Built,
+    version: AgentVersion,
+) -> None:
     if not move_build(
         build,
         BuildStatus.SUCCESS,
         image_reference=result.image_reference,
         version_tag=result.version,
         version_id=version.pk,
-        **ended,
+        completed_at=Now(),
+        **NO_FAULT,
     ):
         raise ResultMissing(f"the job said done, but its build is {build.status}")
-    _switch(agent, build, result)
-    _present(agent, result)
-    settle(agent)
-
-
-def _activate(agent: Agent, build: AgentBuild, result: Deployed) -> AgentVersion:
-    rows = AgentVersion.objects.using(database.alias()).filter(agent=agent)
-    version = rows.filter(version=result.version).first()
-    if version is None:  # nobody reserved it: the job came from another system
-        if versions.numbers(result.version) is None:
-            raise ResultMissing(f"{result.version!r} is no version x.y.z")
-        version = AgentVersion(agent=agent, version=result.version)
-    elif version.build_id != build.pk and version.status != VersionStatus.PUSHED:
-        raise ResultMissing(f"version {result.version} belongs to another build")
-    before = rows.filter(is_active=True).exclude(pk=version.pk).first()
-    if before is not None:
-        rows.filter(pk=before.pk).update(
-            is_active=False, status=VersionStatus.ARCHIVED, can_rollback=True
-        )
-    version.build_id = build.pk
-    version.image_tag = result.image_reference
-    version.is_active, version.status = True, VersionStatus.ACTIVE
-    version.can_rollback = False
-    version.previous_version = before.version if before else None
-    version.save(using=database.alias())
-    return version
-
-
-def _switch(agent: Agent, build: AgentBuild, result: Deployed) -> None:
-    """Make the new deployment the running one; the others are history."""
-    others = deployments(agent.pk).exclude(pk=result.deployment_id)
-    replaced = [DeploymentStatus.RUNNING, DeploymentStatus.CRASHED]
-    others.filter(status__in=replaced).update(status=DeploymentStatus.STOPPED)
-    others.filter(status=DeploymentStatus.STARTING, build=build).update(
-        status=DeploymentStatus.FAILED, crash_reason="its attempt was cut short"
-    )
-    AgentDeployment.objects.using(database.alias()).update_or_create(
-        pk=result.deployment_id,
-        defaults={
-            "agent": agent,
-            "build": build,
-            "owner_id": agent.owner_id,
-            "status": DeploymentStatus.RUNNING,
-            "service_url": result.service_url,
-            "spec_image": result.image_reference,
-            "spec_ports": list(result.ports),
-            "runtime": result.runtime,
-            "host": result.host,
-        },
-    )
-
-
-def _present(agent: Agent, result: Deployed) -> None:
-    """Take over what the agent says of itself; a card that says less changes less."""
-    card, values = result.card, dict[str, Any]()
-    if isinstance(name := card.get("name"), str):
-        values["display_name"] = name
-    if isinstance(description := card.get("description"), str):
-        values["description"] = description
-    if isinstance(skills := card.get("skills"), list):
-        values["skills"] = skills
-    if isinstance(capabilities := card.get("capabilities"), dict):
-        values["capabilities"] = capabilities
-    if card:
-        kept = agent.metadata if isinstance(agent.metadata, dict) else {}
-        values["metadata"] = {**kept, "card": card}
-    if values:
-        _agents(agent).update(**values)
 
 
 def _fail(job: BuildJob, agent: Agent, build: AgentBuild | None) -> None:
     if build is not None:
+        code = job.error_code or job.status
         move_build(
             build,
             BuildStatus.FAILED,
-            error_code=job.error_code or job.status,
-            error_msg=job.error_msg or job.status,
+            error_code=code,
+            error_msg=failures.reason_of((build.logs or "").splitlines(), _said(job)),
+            hint=failures.hint_of(code),
             completed_at=Now(),
         )
         versions.release(build)
         _end_begun(job, agent, build)
     if agent.status == AgentStatus.DEPLOYING:
         settle(agent)
+        _restore_prior(job, agent)
+
+
+def _said(job: BuildJob) -> str:
+    return job.error_msg or job.status
 
 
 def _end_begun(job: BuildJob, agent: Agent, build: AgentBuild) -> None:
@@ -182,6 +173,23 @@ def _end_begun(job: BuildJob, agent: Agent, build: AgentBuild) -> None:
     begun.update(
         status=DeploymentStatus.FAILED, crash_reason=job.error_msg or job.status
     )
+
+
+def _restore_prior(job: BuildJob, agent: Agent) -> None:
+    """Make an agent of another system what that system says it was before.
+
+    Ours is known by its deployments; theirs by what the payload has kept of it.
+    """
+    payload = job.payload if isinstance(job.payload, dict) else {}
+    prior = payload.get("prior_status")
+    ours = deployments(agent.pk).exclude(status=DeploymentStatus.FAILED).exists()
+    if prior not in AgentStatus.values or ours or has_open_build_job(agent.pk):
+        return
+    values: dict[str, Any] = {"status": prior}
+    for column, name in (("version", "prior_version"), ("image", "prior_image")):
+        if isinstance(given := payload.get(name), str):
+            values[column] = given
+    _agents(agent).update(**values)
 
 
 def _agents(agent: Agent) -> Any:

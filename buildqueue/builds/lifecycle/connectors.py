@@ -1,32 +1,40 @@
-"""What becomes of a connector's build and status when its job ends?
+"""What becomes of a connector's build, tools and status when its job ends?
 
-The same promises as for agents, in plain form: job and build agree, and a connector
-whose new build failed is what its last good build made it.
+The same promises as for agents: job and build agree, and a connector whose new build
+failed is what its last good build made it. All within the transaction that ends the job.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from django.db.models import Q
 from django.db.models.functions import Now
 
 from ...exceptions import Refused, ResultMissing
 from ...models import BuildJob, McpConnector, McpConnectorBuild
-from ...queue import database
 from ...states import ConnectorBuildStatus, ConnectorStatus, JobStatus
-from .. import results
-from ..payloads import build_id_of
+from .. import failures, results, sources
+from ..connectors import removal
+from ..payloads import ConnectorDelete, ConnectorEnd
+from .connectorrows import (
+    OPEN,
+    lock_build,
+    lock_connector,
+    move_build,
+    runs,
+    settle,
+    store_tools,
+    update,
+)
 
-OPEN = (ConnectorBuildStatus.PENDING, ConnectorBuildStatus.BUILDING)
+# From here on a killed attempt may have left an instance.
+STARTED_PHASES = ("deploy", "health", "activate")
 
 
 def finish(job: BuildJob) -> None:
     """Drive the connector and its build to a final state."""
-    connector = _lock_connector(job)
+    connector = lock_connector(job.connector_id)
     if connector is None:
-        return
-    build = _lock_build(job, connector)
+        return  # a raw DELETE took the job along, or is about to
+    build = lock_build(job, connector)
     if job.status == JobStatus.DONE:
         _succeed(job, connector, build)
     else:
@@ -35,23 +43,34 @@ def finish(job: BuildJob) -> None:
 
 def reopen(job: BuildJob) -> None:
     """Put the build and the connector back to pending."""
-    connector = _lock_connector(job)
+    connector = lock_connector(job.connector_id)
     if connector is None or connector.deleted_at is not None:
         raise Refused("connector_deleted", "the connector was deleted", status=409)
-    build = _lock_build(job, connector)
+    build = lock_build(job, connector)
     if build is None:
         raise Refused("build_missing", "the job has no build any more", status=409)
-    _move(
+    if build.source_key and not sources.exists(build.source_key):
+        raise Refused(
+            "source_missing", "the source is no longer kept; upload it anew", status=409
+        )
+    queued = move_build(
         build,
         (*OPEN, ConnectorBuildStatus.FAILED),
         status=ConnectorBuildStatus.PENDING,
         completed_at=None,
         phase=None,
+        exit_code=None,
+        hint=None,
+        logs=None,
         error_code=None,
         error_msg=None,
     )
-    if not _runs(connector):
-        _update(connector, build_status=ConnectorStatus.PENDING)
+    if not queued:
+        raise Refused(
+            "build_ended", f"the build is {build.status}; upload anew", status=409
+        )
+    if not runs(connector):
+        update(connector, build_status=ConnectorStatus.PENDING)
 
 
 def _succeed(
@@ -62,72 +81,59 @@ def _succeed(
         raise ResultMissing("the job said done, but its build's row is not there")
     if connector.deleted_at is not None:
         raise ResultMissing("the connector was deleted while it was being deployed")
-    if not _move(
+    if not move_build(
         build,
         OPEN,
         status=ConnectorBuildStatus.SUCCESS,
         image_tag=result.image_reference,
+        host=result.host,
         completed_at=Now(),
         error_code=None,
         error_msg=None,
+        hint=None,
     ):
         raise ResultMissing(f"the job said done, but its build is {build.status}")
-    _update(
+    update(
         connector,
         build_status=ConnectorStatus.RUNNING,
         url=result.service_url,
         container_image_tag=result.image_reference,
         is_active=True,
+        runtime=result.runtime,
+        host=result.host,
+        instance_id=result.instance_id,
+        build_secrets_env={**connector.build_secrets_env, **build.secrets_env},
+        restart_count=0,
+        crash_reason=None,
+        crashed_at=None,
+        last_logs=None,
     )
+    store_tools(connector, result.tools)
 
 
 def _fail(
     job: BuildJob, connector: McpConnector, build: McpConnectorBuild | None
 ) -> None:
     if build is not None:
-        _move(
+        code = job.error_code or job.status
+        move_build(
             build,
             OPEN,
             status=ConnectorBuildStatus.FAILED,
-            error_code=job.error_code or job.status,
+            error_code=code,
             error_msg=job.error_msg or job.status,
+            hint=failures.hint_of(code),
             completed_at=Now(),
         )
-    if connector.build_status is None:
-        return  # an external one: it has no builds
-    status = ConnectorStatus.RUNNING if _runs(connector) else ConnectorStatus.FAILED
-    _update(connector, build_status=status)
+        _end_begun(connector, build)
+    settle(connector)
 
 
-def _runs(connector: McpConnector) -> bool:
-    builds = McpConnectorBuild.objects.using(database.alias())
-    good = builds.filter(connector=connector, status=ConnectorBuildStatus.SUCCESS)
-    return bool(connector.url) and good.exists()
-
-
-def _move(
-    build: McpConnectorBuild, before: tuple[ConnectorBuildStatus, ...], **values: Any
-) -> bool:
-    builds = McpConnectorBuild.objects.using(database.alias())
-    return bool(builds.filter(pk=build.pk, status__in=before).update(**values))
-
-
-def _lock_connector(job: BuildJob) -> McpConnector | None:
-    connectors = McpConnector.objects.using(database.alias())
-    locked = connectors.select_for_update(no_key=True)
-    return locked.filter(pk=job.connector_id).first() if job.connector_id else None
-
-
-def _lock_build(job: BuildJob, connector: McpConnector) -> McpConnectorBuild | None:
-    mine = Q(job_id=job.pk)
-    if build_id := build_id_of(job.payload):
-        mine |= Q(pk=build_id, job_id__isnull=True)
-    builds = McpConnectorBuild.objects.using(database.alias())
-    locked = builds.select_for_update(no_key=True)
-    found = locked.filter(mine, connector=connector)
-    return found.order_by("-created_at").first()
-
-
-def _update(connector: McpConnector, **values: Any) -> None:
-    connectors = McpConnector.objects.using(database.alias())
-    connectors.filter(pk=connector.pk).update(**values)
+def _end_begun(connector: McpConnector, build: McpConnectorBuild) -> None:
+    """Have what the run began ended; one that was killed could not do so itself."""
+    if connector.deleted_at is not None:
+        removal.request(connector, ConnectorDelete(connector_id=connector.pk))
+    elif build.host and build.phase in STARTED_PHASES:
+        removal.request_end(
+            connector, ConnectorEnd(connector_id=connector.pk), host=build.host
+        )

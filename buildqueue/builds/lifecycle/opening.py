@@ -5,7 +5,9 @@ All of it in the caller's transaction, with the job: rolled back, nothing was as
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from uuid import UUID
 
 from ...exceptions import Refused
@@ -13,7 +15,8 @@ from ...models import Agent, AgentBuild, AgentVersion, BuildJob
 from ...queue import database
 from ...states import AgentStatus, BuildStatus
 from .. import versions
-from ..payloads import StoredSource
+from ..payloads import GitSource, Source, StoredSource
+from .rows import lock_agent
 
 TRIES = 3
 
@@ -24,12 +27,15 @@ class NewBuild:
 
     id: UUID
     version: str
-    source: StoredSource
     triggered_by: str
-    changelog: str | None
+    source: Source | None = None
+    token: str | None = None  # encrypted
+    secrets_env: Mapping[str, str] = field(default_factory=dict)  # encrypted
+    changelog: str | None = None
+    image: str = ""  # of a version that was built before
 
 
-def open_agent(owner_id: str, name: str, *, writable: bool | None) -> Agent:
+def open_agent(owner_id: str, name: str) -> Agent:
     """Return the owner's live agent of that name, locked and deploying; made if new.
 
     Two first uploads of one name wait for each other here.
@@ -37,40 +43,57 @@ def open_agent(owner_id: str, name: str, *, writable: bool | None) -> Agent:
     agents = Agent.objects.using(database.alias())
     named = agents.live().filter(owner_id=owner_id, name=name)
     for _ in range(TRIES):
-        made = Agent(
-            owner_id=owner_id,
-            name=name,
-            status=AgentStatus.DEPLOYING,
-            writable=bool(writable),
-        )
+        made = Agent(owner_id=owner_id, name=name, status=AgentStatus.DEPLOYING)
         agents.bulk_create([made], ignore_conflicts=True)
         agent = named.select_for_update(no_key=True).first()
         if agent is not None:
-            agent.status = AgentStatus.DEPLOYING
-            agent.writable = agent.writable if writable is None else writable
-            agent.save(using=database.alias(), update_fields=["status", "writable"])
-            return agent
+            return _deploying(agent)
     raise Refused(
         "agent_deleted", f"{name} is being deleted just now; try again", status=409
     )
 
 
-def open_build(agent: Agent, asked: NewBuild, job: BuildJob) -> AgentBuild:
-    """Make the queued build of a job and reserve its version."""
+def reopen_agent(agent: Agent, *, deploying: bool = True) -> Agent:
+    """Return the agent, locked, and shown as deploying; refused when it was deleted."""
+    found = lock_agent(agent.pk)
+    if found is None or found.deleted_at is not None:
+        raise Refused("agent_deleted", "the agent was deleted", status=409)
+    return _deploying(found) if deploying else found
+
+
+def open_build(
+    agent: Agent, asked: NewBuild, job: BuildJob, *, reserve: bool = True
+) -> AgentBuild:
+    """Make the queued build of a job, and reserve its version unless it was built."""
+    source = asked.source
     build = AgentBuild(
         id=asked.id,
         agent=agent,
         job=job,
         version_tag=asked.version,
+        image_reference=asked.image,
         status=BuildStatus.QUEUED,
-        source_key=asked.source.key,
-        source_sha256=asked.source.sha256,
         triggered_by=asked.triggered_by,
+        source_token=asked.token,
+        secrets_env=dict(asked.secrets_env),
     )
+    if isinstance(source, StoredSource):
+        build.source_key, build.source_sha256 = source.key, source.sha256
+        build.source_size = source.size
+    elif isinstance(source, GitSource):
+        build.github_url, build.source_ref = source.url, source.ref
+        build.commit_hash, build.source_secret = source.commit, source.secret
     build.save(using=database.alias(), force_insert=True)
-    versions.reserve(agent, build, changelog=asked.changelog)
+    if reserve:
+        versions.reserve(agent, build, changelog=asked.changelog)
     build.refresh_from_db(using=database.alias())
     return build
+
+
+def _deploying(agent: Agent) -> Agent:
+    agent.status = AgentStatus.DEPLOYING
+    agent.save(using=database.alias(), update_fields=["status"])
+    return agent
 
 
 def active_version(agent: Agent) -> str | None:
@@ -80,18 +103,22 @@ def active_version(agent: Agent) -> str | None:
     return active.values_list("version", flat=True).first()
 
 
-def version_for(
-    agent_id: UUID, build_id: UUID, *, given: str | None, stated: str | None
+def version_of(
+    agent_id: UUID, build_id: UUID, *, given: str | None, fixed: bool, tree: Path
 ) -> str:
-    """Return the version that a build of the agent may take; refused when taken.
+    """Return the version that a build gets, now that its source can be read.
 
-    Ours is always reserved. A build that another system asked for takes what it was
-    given, what its source states, or the next, in this order.
+    A fixed one was asked for, or reserved for a source that was read before. Otherwise
+    the source's own is taken when it is free. What another system has asked for was
+    reserved by nobody: it takes what it was given, what its source states, or the next.
     """
     agent = Agent.objects.using(database.alias()).get(pk=agent_id)
-    if given is None or versions.numbers(given) is None:
-        return versions.choose(agent, wanted=None, stated=stated)
+    build = AgentBuild.objects.using(database.alias()).get(pk=build_id)
     rows = AgentVersion.objects.using(database.alias())
-    if rows.filter(agent=agent, version=given, build_id=build_id).exists():
-        return given
-    return versions.choose(agent, wanted=given, stated=None)
+    if rows.filter(agent=agent, build=build, version=build.version_tag).exists():
+        stated = None if fixed else versions.read_version(tree)
+        moved = stated is not None and versions.rename(build, stated)
+        return stated if moved and stated else build.version_tag
+    if given is not None and versions.numbers(given) is not None:
+        return versions.choose(agent, wanted=given, stated=None)
+    return versions.choose(agent, wanted=None, stated=versions.read_version(tree))

@@ -1,4 +1,4 @@
-"""What may an executor write while its job runs? Its build's phase, its new deployment.
+"""What may an executor write while its job runs? Its build's phase, source and artifact.
 
 Every write is fenced: it hits nothing once the lease is gone, and LostLeaseError says
 so. None of them locks the job's row, so renewal never waits for them.
@@ -6,24 +6,33 @@ so. None of them locks the job's row, so renewal never waits for them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Exists
-from django.db.models.functions import Now
+from django.db.models import Exists, QuerySet
 
 from ...exceptions import LostLeaseError, Rejected
-from ...models import Agent, AgentBuild, AgentDeployment, BuildJob
+from ...models import (
+    Agent,
+    AgentBuild,
+    BuildJob,
+    McpConnector,
+    McpConnectorBuild,
+)
 from ...models.expressions import ClockTimestamp
 from ...queue import database
 from ...queue.logs import storable
-from ...states import AgentStatus, BuildStatus, DeploymentStatus
-from .rows import deployments
+from ...states import AgentStatus, BuildStatus, ConnectorBuildStatus, ConnectorStatus
+from ..payloads import StoredSource
 
+MAX_LOG_CHARACTERS: Final = 16 * 1024
 # Of a failed build the job has ended: it is queued again before anybody may build it.
-_MAY_BUILD = (BuildStatus.QUEUED, BuildStatus.BUILDING)
-MAX_LOG_CHARACTERS = 16 * 1024
+_MAY_BUILD: Final = {
+    AgentBuild: (BuildStatus.QUEUED, BuildStatus.BUILDING),
+    McpConnectorBuild: (ConnectorBuildStatus.PENDING, ConnectorBuildStatus.BUILDING),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,81 +42,63 @@ class Fence:
     job_id: UUID
     lease_id: UUID
     build_id: UUID
-    agent_id: UUID
+    target_id: UUID
+    of_connector: bool = False
+
+    @property
+    def builds(self) -> type[AgentBuild] | type[McpConnectorBuild]:
+        """Return where its build stands."""
+        return McpConnectorBuild if self.of_connector else AgentBuild
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewDeployment:
-    """An instance that is about to be started."""
-
-    id: UUID
-    image: str
-    ports: tuple[int, ...]
-    owner_id: str
-    runtime: str
-    host: str | None
-
-
-def enter(fence: Fence, phase: str) -> None:
+def enter(fence: Fence, phase: str, *, deploying: bool = True) -> None:
     """Write that the build is under way and in which phase."""
-    _write(fence, phase=phase)
+    write(fence, phase=phase)
+    if fence.of_connector:
+        _enter_connector(fence)
+        return
     live = Agent.objects.using(database.alias()).filter(
-        pk=fence.agent_id, deleted_at__isnull=True
+        pk=fence.target_id, deleted_at__isnull=True
     )
     if not live.exists():
         raise Rejected("agent_deleted", "the agent was deleted; nothing is built")
-    live.exclude(status=AgentStatus.DEPLOYING).update(status=AgentStatus.DEPLOYING)
+    if deploying:
+        live.exclude(status=AgentStatus.DEPLOYING).update(status=AgentStatus.DEPLOYING)
 
 
-def begin_deployment(fence: Fence, made: NewDeployment) -> None:
-    """Write the deployment before its instance is started, so that none is unknown.
-
-    Those that earlier attempts began and did not end are failed with it.
-    """
-    with database.atomic():
-        _write(fence, image_reference=made.image)
-        begun = deployments(fence.agent_id).filter(status=DeploymentStatus.STARTING)
-        begun.exclude(pk=made.id).update(
-            status=DeploymentStatus.FAILED, crash_reason="its attempt was cut short"
-        )
-        AgentDeployment.objects.using(database.alias()).update_or_create(
-            pk=made.id,
-            defaults={
-                "agent_id": fence.agent_id,
-                "build_id": fence.build_id,
-                "status": DeploymentStatus.STARTING,
-                "owner_id": made.owner_id,
-                "spec_image": made.image,
-                "spec_ports": list(made.ports),
-                "runtime": made.runtime,
-                "host": made.host,
-            },
-        )
-
-
-def fail_deployment(
-    fence: Fence, deployment_id: UUID, *, reason: str, logs: str
-) -> None:
-    """Write why the new instance was ended again. Of no effect on a promoted one."""
-    begun = deployments(fence.agent_id).filter(status=DeploymentStatus.STARTING)
-    begun.filter(pk=deployment_id).update(
-        status=DeploymentStatus.FAILED,
-        crash_reason=storable(reason),
-        crashed_at=Now(),
-        last_logs=storable(logs[-MAX_LOG_CHARACTERS:]),
+def keep_source(fence: Fence, source: StoredSource, *, commit: str | None) -> None:
+    """Write which source is built, so that a later attempt builds the same."""
+    values = {"commit_hash": commit} if commit else {}
+    write(
+        fence,
+        source_key=source.key,
+        source_sha256=source.sha256,
+        source_size=source.size,
+        **values,
     )
 
 
-def _write(fence: Fence, **values: Any) -> None:
-    jobs = BuildJob.objects.using(database.alias())
-    held = jobs.filter(
-        pk=fence.job_id, lease_id=fence.lease_id, lease_until__gt=ClockTimestamp()
+def keep_artifact(fence: Fence, reference: str, *, host: str) -> None:
+    """Write what was built, and on which host."""
+    name = "image_tag" if fence.of_connector else "image_reference"
+    write(fence, host=host, **{name: reference})
+
+
+def tell_failure(fence: Fence, *, exit_code: int | None, lines: Sequence[str]) -> None:
+    """Write how the phase ended; of no effect once the lease is gone."""
+    rows = _building(fence).filter(Exists(_held(fence)))
+    rows.update(
+        exit_code=exit_code, logs=storable("\n".join(lines))[-MAX_LOG_CHARACTERS:]
     )
-    mine = AgentBuild.objects.using(database.alias()).filter(
-        pk=fence.build_id, agent_id=fence.agent_id, status__in=_MAY_BUILD
-    )
-    written = mine.filter(Exists(held)).update(
-        status=BuildStatus.BUILDING, job_id=fence.job_id, **values
+
+
+def write(fence: Fence, **values: Any) -> None:
+    """Write columns of the build, if the lease is held and the build is open."""
+    held = _held(fence)
+    written = (
+        _building(fence)
+        .filter(Exists(held))
+        .update(status=BuildStatus.BUILDING, job_id=fence.job_id, **values)
     )
     if written:
         return
@@ -116,3 +107,32 @@ def _write(fence: Fence, **values: Any) -> None:
     raise Rejected(
         "build_missing", "the build's row is gone or has ended; ask for a new build"
     )
+
+
+def _held(fence: Fence) -> QuerySet[BuildJob]:
+    jobs = BuildJob.objects.using(database.alias())
+    return jobs.filter(
+        pk=fence.job_id, lease_id=fence.lease_id, lease_until__gt=ClockTimestamp()
+    )
+
+
+def _building(fence: Fence) -> QuerySet[Any]:
+    builds: QuerySet[Any] = fence.builds._default_manager.using(database.alias())
+    target = "connector_id" if fence.of_connector else "agent_id"
+    return builds.filter(
+        pk=fence.build_id,
+        status__in=_MAY_BUILD[fence.builds],
+        **{target: fence.target_id},
+    )
+
+
+def _enter_connector(fence: Fence) -> None:
+    rows = McpConnector.objects.using(database.alias())
+    live = rows.filter(pk=fence.target_id, deleted_at__isnull=True)
+    if not live.exists():
+        raise Rejected(
+            "connector_deleted", "the connector was deleted; nothing is built"
+        )
+    # One that runs stays shown as running: it answers until the switch.
+    waiting = (ConnectorStatus.PENDING, ConnectorStatus.FAILED)
+    live.filter(build_status__in=waiting).update(build_status=ConnectorStatus.BUILDING)

@@ -24,6 +24,9 @@ from ..hosts import PROMOTED
 from ..payloads import build_id_of
 
 BUILD_TAGS = sorted([*BUILD_KINDS, *BUILD_KINDS.values()])
+# What deploys nothing, and what builds no new version.
+STANDALONE = ("standalone_build", BUILD_KINDS["standalone_build"])
+ROLLBACK = ("rollback", BUILD_KINDS["rollback"])
 
 
 def lock_agent(agent_id: UUID) -> Agent | None:
@@ -58,10 +61,11 @@ def deployments(agent_id: UUID) -> QuerySet[AgentDeployment]:
 
 
 def has_open_build_job(agent_id: UUID) -> bool:
-    """Tell whether a build of the agent is queued or under way."""
+    """Tell whether a build that will be deployed is queued or under way."""
     jobs = BuildJob.objects.using(database.alias())
     mine = jobs.filter(agent_id=agent_id, kind__in=BUILD_TAGS)
-    return mine.filter(completed_at__isnull=True).exists()
+    deploying = mine.exclude(kind__in=STANDALONE)
+    return deploying.filter(completed_at__isnull=True).exists()
 
 
 def settle(agent: Agent) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import InterfaceError, OperationalError
 
-from ...exceptions import InvalidTransition, Refused
+from ...exceptions import BackendError, InvalidTransition, Refused
 from ...queue import logs
 from ...queue.outcomes import Actor
 from ...worker import preflight
@@ -28,6 +28,7 @@ from .. import (
     jobs_text,
     logs_text,
     notices_text,
+    nouns,
     work_text,
 )
 from ..finding import NotFound, find_action, find_job
@@ -39,6 +40,8 @@ EXPECTED = (
     Refused,
     acting.SomeRefused,
     deciding.NotConfirmed,
+    BackendError,
+    *nouns.EXPECTED,
 )
 WRONG_USAGE = 2
 # 128 and the number of SIGINT or SIGPIPE, as shells have it.
@@ -66,7 +69,8 @@ class Command(BaseCommand):
         except deciding.MustBeTold as error:
             raise CommandError(str(error), returncode=WRONG_USAGE) from None
         except EXPECTED as error:
-            raise CommandError(acting.way_out(error)) from None
+            told = logs.for_terminal(acting.way_out(error))
+            raise CommandError(told) from None
         except (OperationalError, InterfaceError) as error:
             raise CommandError(f"the database went away: {error}") from None
         except BrokenPipeError:  # such as of `| head`: it has all that it wanted
@@ -77,6 +81,11 @@ class Command(BaseCommand):
 
     def _lines(self, do: str, options: dict[str, Any]) -> Iterable[str]:
         actor = Actor(label=f"{getpass.getuser()} (command line)")
+        if do in nouns.NOUNS:
+            return nouns.lines(do, options, actor)
+        return self._of_jobs(do, options, actor)
+
+    def _of_jobs(self, do: str, options: dict[str, Any], actor: Actor) -> Iterable[str]:
         match do:
             case "list":
                 return jobs_text.listing(options)

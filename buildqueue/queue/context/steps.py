@@ -37,7 +37,7 @@ from ...exceptions import (
 )
 from ...models import Checkpoint
 from ...states import EventKind
-from .. import database, storing
+from .. import database, logmarks, storing
 from .fencing import fenced, in_transaction
 from .parts import Run
 
@@ -90,6 +90,7 @@ class Steps:
         *,
         transaction: bool = True,
         again: bool = False,
+        valid: Callable[[Any], bool] | None = None,
         seconds: float | None = None,
     ) -> Iterator[Step]:
         """Run a named part, whose body asks `step.done` and does nothing when it is.
@@ -99,10 +100,14 @@ class Steps:
 
         `transaction=False` is for long work outside the database: only the checkpoint is
         written, at the end, so that no transaction is open meanwhile. `again` runs it in
-        every attempt. When it takes longer than `seconds`, StepTimeLimit is raised in it.
+        every attempt; so does `valid` when it says of the stored result that what it
+        names is not there any more. When it takes longer than `seconds`, StepTimeLimit
+        is raised in it.
         """
         step = Step(_fitting(name), again=again)
         found = None if again else _finished(self, step.name)
+        if found is not None and valid is not None and not valid(found.result):
+            found, step.again = None, True
         if found is not None:
             step.done, step.result = True, found.result
             with _rolled_back() if transaction else nullcontext():
@@ -111,6 +116,8 @@ class Steps:
             self.tell(EventKind.STEP_SKIPPED, step.name, {"attempt": found.attempt})
             return
         _refuse_nesting(self, step.name)
+        if self.session is not None:  # a slot's: what it prints is cut by steps
+            logmarks.write(self.lease_id, step.name)
         self.log(f"==> {step.name}")
         self.tell(EventKind.STEP_STARTED, step.name)
         try:

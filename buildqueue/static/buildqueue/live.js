@@ -4,7 +4,7 @@
    replaced by the same region of the same page, and never while it holds the focus or a
    selection. Text is set as text: nothing that a job prints becomes markup. */
 
-const QUICK = 1000;
+const QUICK = 300;
 const SLOWEST = 15000;
 const OVERVIEW = 10000;
 const MOST_LINES = 5000;
@@ -110,15 +110,20 @@ class Log {
 
   appendLine(line) {
     const last = this.root.lastElementChild;
-    if (last && "open" in last.dataset && last.dataset.stream === line.stream) {
+    const step = line.step ?? "";
+    const goesOn = last?.dataset.stream === line.stream && last.dataset.step === step;
+    if (goesOn && "open" in last.dataset) {
       last.append(...piecesOf(line.segments));
       if (line.ended) delete last.dataset.open;
       return;
     }
     this.separate(line.attempt);
+    if (step && !line.heads && last?.dataset.step !== step) this.head(step);
     const made = document.createElement("span");
     made.className = `bq-line bq-${line.stream}`;
+    if (line.heads) made.classList.add("bq-step");
     made.dataset.stream = line.stream;
+    made.dataset.step = step;
     if (!line.ended) made.dataset.open = "";
     const mark = { stderr: "bqWordStderr", system: "bqWordSystem" }[line.stream];
     if (mark) {
@@ -129,6 +134,13 @@ class Log {
     }
     made.append(...piecesOf(line.segments));
     this.root.append(made);
+  }
+
+  head(step) {
+    const head = document.createElement("span");
+    head.className = "bq-line bq-step";
+    head.textContent = `==> ${step}`;
+    this.root.append(head);
   }
 
   separate(attempt) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 import pytest
@@ -17,11 +18,12 @@ from .pages import JOBS, html_of, page_of, text_of
 
 
 def chunk(
-    job: BuildJob, seq: int, text: str, *, stream: str = "stdout", attempt: int = 1
+    job: BuildJob, seq: int, text: str, *, attempt: int = 1, **fields: str
 ) -> LogChunk:
     run = uuid.uuid5(job.pk, str(attempt))
+    told = {"stream": "stdout", "text": text} | fields
     return LogChunk.objects.create(
-        job_id=job.pk, run_id=run, attempt=attempt, seq=seq, stream=stream, text=text
+        job_id=job.pk, run_id=run, attempt=attempt, seq=seq, **told
     )
 
 
@@ -133,6 +135,46 @@ def test_the_page_marks_streams_and_attempts_in_words(root: Client) -> None:
     page = text_of(root.get(page_of(job)))
 
     assert "attempt 1 plain err oops attempt 2 sys hello" in page
+
+
+def test_the_page_heads_each_step_once(root: Client) -> None:
+    job = make_job()
+    chunk(job, 1, "before\n")
+    chunk(job, 2, "==> build\npip\n", step="build")
+    chunk(job, 3, "oops\n", step="build", stream="stderr")
+    chunk(job, 4, "==> start <b>\nup\n", step="start <b>")
+
+    page = html_of(root.get(page_of(job))).split('role="log"')[1].split("</pre>")[0]
+
+    heads = re.findall(r'bq-step"[^>]*>([^<]*)<', page)
+    assert heads == ["==&gt; build", "==&gt; start &lt;b&gt;"]
+
+
+def test_a_log_that_is_shown_from_the_middle_of_a_step_begins_with_its_name(
+    root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joblog, "SHOWN_LINES", 2)
+    job = make_job()
+    chunk(job, 1, "==> build\none\n", step="build")
+    chunk(job, 2, "two\nthree\n", step="build")
+
+    page = text_of(root.get(page_of(job)))
+
+    assert "attempt 1 ==> build two three" in page
+
+
+def test_the_live_answer_tells_the_step_of_each_line(root: Client) -> None:
+    job = make_job()
+    chunk(job, 1, "before\n")
+    chunk(job, 2, "==> build\n==> build\n", step="build")
+
+    told = root.get(live_url(job)).json()["lines"]
+
+    assert [(line["step"], line["heads"]) for line in told] == [
+        (None, False),
+        ("build", True),
+        ("build", False),
+    ]
 
 
 def test_the_page_shows_the_last_lines_and_says_so(

@@ -67,6 +67,7 @@ def test_a_chunk_tells_where_it_stands(owner: AbstractUser, as_owner: Client) ->
         "attempt": 1,
         "seq": 1,
         "stream": "stdout",
+        "step": None,
         "text": "line 1.1\n",
     }
     assert (page["next"], page["finished"]) == ("1.1", True)
@@ -103,6 +104,8 @@ def test_a_log_that_may_still_grow_is_asked_for_again(
 
     assert whole.json()["finished"] is False
     assert int(whole.headers["Retry-After"]) >= 1
+    assert 0 < whole.json()["look_again_ms"] < 1000
+    assert page.json()["look_again_ms"] == 0
     assert "Retry-After" not in page.headers  # there is more at once
 
 
@@ -194,4 +197,9 @@ def test_the_log_of_a_build_whose_job_is_gone_is_empty(
 
     page = as_owner.get(f"/api/builds/{build.pk}/log").json()
 
-    assert page == {"chunks": [], "next": "0.0", "finished": True}
+    assert page == {
+        "chunks": [],
+        "next": "0.0",
+        "finished": True,
+        "look_again_ms": None,
+    }

@@ -38,17 +38,17 @@ def zip_bomb() -> bytes:
 
 # name -> (maker, code)
 REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
-    "not a zip": (lambda: b"this is a text file", "invalid_zip"),
-    "cut off": (lambda: make_zip()[:-30], "invalid_zip"),
-    "no bytes": (lambda: b"", "invalid_zip"),
-    "empty zip": (lambda: make_zip({}), "zip_empty"),
-    "bomb": (zip_bomb, "zip_bomb"),
-    "traversal": (lambda: make_zip({**GOOD, "../evil.py": ""}), "zip_outside"),
-    "absolute": (lambda: make_zip({**GOOD, "/etc/evil": ""}), "zip_outside"),
-    "link": (zip_with_link, "zip_link"),
+    "not a zip": (lambda: b"this is a text file", "invalid_archive"),
+    "cut off": (lambda: make_zip()[:-30], "invalid_archive"),
+    "no bytes": (lambda: b"", "invalid_archive"),
+    "empty zip": (lambda: make_zip({}), "archive_empty"),
+    "bomb": (zip_bomb, "archive_bomb"),
+    "traversal": (lambda: make_zip({**GOOD, "../evil.py": ""}), "archive_unsafe_name"),
+    "absolute": (lambda: make_zip({**GOOD, "/etc/evil": ""}), "archive_unsafe_name"),
+    "link": (zip_with_link, "archive_link"),
     "too many entries": (
         lambda: make_zip({**GOOD, **{f"f{n}": "" for n in range(1001)}}),
-        "zip_too_many_entries",
+        "archive_too_many_entries",
     ),
-    "no entry point": (lambda: make_zip({"readme.txt": "hi"}), "no_entry_point"),
+    "no entry point": (lambda: make_zip({"readme.txt": "hi"}), "no_dockerfile"),
 }

@@ -246,7 +246,24 @@ def test_a_requirement_that_is_not_there_is_the_sources_fault(bench: Bench) -> N
     with pytest.raises(Rejected, match="No matching distribution") as caught:
         bench.build()
 
-    assert caught.value.code == "requirements_failed"
+    assert (caught.value.code, caught.value.exit_code) == ("dependency_failed", 1)
+    assert bench.leftovers() == []
+
+
+def test_a_build_that_the_kernel_ends_for_memory_is_told_as_such(bench: Bench) -> None:
+    package = bench.source / "greedy"
+    package.mkdir()
+    (package / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n'
+    )
+    # What the kernel does to a program that it ends for its memory.
+    (package / "own.py").write_text("import os; os.kill(os.getpid(), 9)\n")
+    (bench.source / "requirements.txt").write_text("./greedy\n")
+
+    with pytest.raises(Rejected) as caught:
+        bench.build()
+
+    assert (caught.value.code, caught.value.exit_code) == ("out_of_memory", 1)
     assert bench.leftovers() == []
 
 

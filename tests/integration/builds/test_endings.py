@@ -231,13 +231,13 @@ def test_done_without_a_result_ends_failed(
     assert not AgentVersion.objects.exists()
 
 
-def test_done_without_a_build_row_ends_failed(world: World) -> None:
+def test_a_build_whose_row_is_deleted_ends_failed(world: World) -> None:
     submitted = upload()
     world.interfere("promoted", _delete_builds)
 
     world.work()
 
-    assert job_of(submitted).error_code == "result_missing"
+    assert job_of(submitted).error_code == "build_missing"
     assert agent_of(submitted).status == "failed"
 
 

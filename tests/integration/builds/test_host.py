@@ -55,8 +55,13 @@ def test_without_aiohttp_no_runtime_is_started(monkeypatch: pytest.MonkeyPatch) 
 def test_the_runtime_is_started_once(data_dir: Path) -> None:
     command = services.local_runtime()
     assert command is not None
-    assert command[command.index("--root") + 1] == str(host.local_root())
-    assert "--accept-unconfined" not in command
+    argv = command.argv
+    assert argv[argv.index("--root") + 1] == str(host.local_root())
+    assert "--accept-unconfined" not in argv
+    key = command.env["BUILDQUEUE_RUNTIME_KEY"]
+    assert key
+    assert key not in " ".join(argv)
+    assert key not in repr(command)
 
     with local_backend(data_dir / "local"):
         assert services.local_runtime() is None

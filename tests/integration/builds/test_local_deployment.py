@@ -100,7 +100,7 @@ def test_the_sample_agent_is_built_deployed_replaced_and_removed(
 
     broken = _submit(_sample(**{"main.py": "raise SystemExit('no such module')"}))
     worker.work()
-    assert job_of(broken).error_code == "unhealthy"
+    assert job_of(broken).error_code == "start_failed"
     assert "no such module" in (build_of(broken).error_msg or "")
     assert _ask(agent.url) == {"message": "Good day from Echo"}
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from datetime import timedelta
 
 import pytest
 
 from buildqueue.backends.base import WorkloadSpec
-from buildqueue.builds import sources
 from buildqueue.exceptions import Unavailable
 from buildqueue.executors import base, reconcile
-from buildqueue.models import AgentBuild, AgentDeployment
+from buildqueue.models import AgentDeployment
 
 from .conftest import World, agent_of, upload, version_at
 
@@ -177,21 +175,6 @@ def test_work_folders_of_dead_runs_are_removed(
 
     assert seen == [1]
     assert not dead.exists()
-
-
-def test_only_old_sources_without_a_build_are_pruned(world: World) -> None:
-    named, orphaned = upload("named"), upload("orphaned")
-    AgentBuild.objects.filter(pk=orphaned.build.pk).update(source_key=None)
-
-    assert reconcile.prune_sources() == 0
-    assert sources.prune_orphans(older_than=timedelta(seconds=-60)) == 1
-
-    assert sources.exists(named.build.source_key or "")
-    assert not sources.exists(orphaned.build.source_key or "")
-
-
-def test_pruning_without_any_source_is_fine(world: World) -> None:
-    assert sources.prune_orphans(older_than=timedelta(seconds=-60)) == 0
 
 
 def test_a_crash_is_told_although_the_agent_printed_nul(world: World) -> None:

@@ -61,14 +61,16 @@ def test_every_phase_stands_in_the_timeline_and_the_last_on_the_build(
 
     finished = JobEvent.objects.filter(job=submitted.job, kind="step_finished")
     assert list(finished.order_by("id").values_list("title", flat=True)) == [
-        "fetch source",
-        "unpack",
+        "fetch",
+        "verify",
         "build",
+        "publish",
         "deploy",
         "health",
         "activate",
+        "clean",
     ]
-    assert build_of(submitted).phase == "activate"
+    assert build_of(submitted).phase == "clean"
     assert not LogChunk.objects.exists()  # the worker's pump writes them, not the job
 
 
@@ -101,10 +103,10 @@ def test_an_unhealthy_version_leaves_the_old_one_answering(world: World) -> None
     world.work()
 
     job, build, agent = job_of(broken), build_of(broken), agent_of(broken)
-    assert (job.status, job.error_code) == ("failed", "unhealthy")
+    assert (job.status, job.error_code) == ("failed", "health_timeout")
     assert (build.status, build.error_code, build.phase) == (
         "failed",
-        "unhealthy",
+        "health_timeout",
         "health",
     )
     assert "cannot open its files" in (build.error_msg or "")
@@ -123,7 +125,7 @@ def test_an_instance_that_exits_fails_the_build(world: World) -> None:
 
     world.work()
 
-    assert job_of(submitted).error_code == "unhealthy"
+    assert job_of(submitted).error_code == "start_failed"
     assert "exited with code 3" in (job_of(submitted).error_msg or "")
     assert agent_of(submitted).status == "failed"
 
@@ -180,7 +182,7 @@ def test_a_retry_builds_again_and_reserves_its_version_again(world: World) -> No
 
 
 def test_a_missing_or_damaged_source_fails_with_its_code(world: World) -> None:
-    gone, damaged = upload("gone"), upload("damaged")
+    gone, damaged = upload("gone", program="# 1"), upload("damaged", program="# 2")
     sources.delete(gone.build.source_key or "")
     place = sources.storage()
     with open(place.path(damaged.build.source_key or ""), "ab") as file:
@@ -263,7 +265,7 @@ def test_an_unhealthy_agent_that_printed_nul_fails_at_once_with_its_words(
     world.work()
 
     job = job_of(submitted)
-    assert (job.status, job.error_code, job.attempt) == ("failed", "unhealthy", 1)
+    assert (job.status, job.error_code, job.attempt) == ("failed", "start_failed", 1)
     deployment = AgentDeployment.objects.get()
     assert deployment.last_logs == "EXITS a\N{SYMBOL FOR NULL}b"
 

@@ -32,6 +32,8 @@ from buildqueue.backends.localruntime.service import ensure_running
 from buildqueue.exceptions import Unavailable
 from tests.support.waiting import wait_until
 
+# Of the tests alone; a worker derives its own.
+KEY = "dGhlIGtleSBvZiB0aGUgdGVzdHMsIDMyIGJ5dGVzISE="
 PROGRAM = Path(__file__).parent / "programs" / "agent.py"
 
 
@@ -46,6 +48,7 @@ class Host:
 
     root: Path
     ports: str
+    key: str | None = KEY
     daemons: list[ProcessIdentity] = field(default_factory=list)
     watched: list[ProcessIdentity] = field(default_factory=list)
 
@@ -72,7 +75,7 @@ class Host:
 
     def serve(self, *options: str) -> LocalRuntime:
         given = ("--ports", self.ports, "--grace", "2", "--drain", "5", *options)
-        runtime = ensure_running(self.root, timeout=120, options=given)
+        runtime = ensure_running(self.root, timeout=120, options=given, key=self.key)
         self.daemons.append(identity(int(str(runtime.ping()["pid"]))))
         return runtime
 
@@ -81,13 +84,15 @@ class Host:
         daemon.signal(signal.SIGKILL)
         _wait_gone(daemon)
 
-    def bundle(self, workload_id: str, version: str = "1") -> str:
+    def bundle(
+        self, workload_id: str, version: str = "1", program: Path = PROGRAM
+    ) -> str:
         """Publish the test program as the workload's bundle; return its reference."""
         digest = "sha256:" + hashlib.sha256(version.encode()).hexdigest()
         reference = make_reference(workload_id, version, digest)
         with open_folder(self.root, reference) as folder:
             (folder / "app").mkdir(parents=True, exist_ok=True)
-            shutil.copy(PROGRAM, folder / "app")
+            shutil.copy(program, folder / "app/agent.py")
             bundle = Bundle(
                 reference=reference,
                 digest=digest,
@@ -107,18 +112,40 @@ class Host:
     def start(
         self, workload_id: str, instance_id: str, version: str = "1", **env: str
     ) -> InstanceStatus:
-        reference = self.bundle(workload_id, version)
-        started = self.runtime.start(
-            WorkloadSpec(
-                workload_id=workload_id,
-                instance_id=instance_id,
-                reference=reference,
-                env=env,
-            )
+        return self.run(self.spec(workload_id, instance_id, version, env=env))
+
+    def spec(
+        self,
+        workload_id: str,
+        instance_id: str = "first",
+        version: str = "1",
+        *,
+        program: Path = PROGRAM,
+        env: dict[str, str] | None = None,
+    ) -> WorkloadSpec:
+        """Return the spec of a bundle that is there."""
+        reference = self.bundle(workload_id, version, program)
+        return WorkloadSpec(
+            workload_id=workload_id,
+            instance_id=instance_id,
+            reference=reference,
+            env=env or {},
         )
-        if started.pid is not None and (found := ProcessIdentity.of(started.pid)):
-            self.watched.append(found)
+
+    def run(self, spec: WorkloadSpec) -> InstanceStatus:
+        """Start what the spec asks for."""
+        started = self.runtime.start(spec)
+        for replica in started.replicas:
+            if replica.pid and (found := ProcessIdentity.of(replica.pid)):
+                self.watched.append(found)
         return started
+
+    def lead_to(self, spec: WorkloadSpec) -> WorkloadStatus:
+        """Start what the spec asks for, wait for health, promote."""
+        self.run(spec)
+        report = self.healthy(spec.workload_id, spec.instance_id)
+        assert report.healthy, report
+        return self.runtime.promote(spec.workload_id, spec.instance_id)
 
     def healthy(
         self, workload_id: str, instance_id: str, tries: int = 200
@@ -137,10 +164,7 @@ class Host:
         self, workload_id: str, instance_id: str, version: str = "1", **env: str
     ) -> WorkloadStatus:
         """Start, wait for health, promote."""
-        self.start(workload_id, instance_id, version, **env)
-        report = self.healthy(workload_id, instance_id)
-        assert report.healthy, report
-        return self.runtime.promote(workload_id, instance_id)
+        return self.lead_to(self.spec(workload_id, instance_id, version, env=env))
 
     def instance(self, workload_id: str, instance_id: str) -> InstanceStatus:
         status = self.runtime.status(workload_id)

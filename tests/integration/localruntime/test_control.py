@@ -185,7 +185,7 @@ def test_the_kernels_own_ports_are_skipped() -> None:
 
 def test_a_state_file_of_another_shape_stops_the_start(idle_host: Host) -> None:
     places = Places.below(idle_host.root)
-    places.state.write_text('{"format": 1}')
+    places.state.write_text('{"format": 2}')
 
     with pytest.raises(UnreadableState):
         Store(places.state)

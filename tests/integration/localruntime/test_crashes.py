@@ -197,6 +197,7 @@ def _claim(path: Path, pid: int) -> bool:
         found = ProcessIdentity.of(pid)
         assert found is not None
         stale = {"pid": pid, "start_time": 1, "boot_id": boot_id()}
-        instance.update(keeper=stale, child=stale, state="running")
+        for replica in instance["replicas"]:
+            replica.update(keeper=stale, child=stale, state="running")
     path.write_text(json.dumps(state))
     return True

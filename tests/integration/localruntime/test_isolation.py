@@ -41,8 +41,11 @@ def test_the_daemon_itself_knows_no_secret(
 
     idle_host.serve()
 
-    with open(f"/proc/{idle_host.daemons[-1].pid}/environ", "rb") as file:
-        assert b"DATABASE_URL" not in file.read()
+    try:
+        with open(f"/proc/{idle_host.daemons[-1].pid}/environ", "rb") as file:
+            assert b"DATABASE_URL" not in file.read()
+    except PermissionError:
+        assert os.geteuid() != 0  # its memory is closed to its own user, too
 
 
 def test_an_agent_is_confined(host: Host) -> None:

@@ -8,10 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from buildqueue.backends.base import Resources
 from buildqueue.backends.localruntime.identity import ProcessIdentity, entry_of
 from buildqueue.backends.localruntime.logs import BoundedLog, tail
 from buildqueue.backends.localruntime.settings import Timing
-from buildqueue.backends.localruntime.state import Instance, Store, Workload
+from buildqueue.backends.localruntime.state import (
+    Instance,
+    Replica,
+    Store,
+    Workload,
+)
 from buildqueue.exceptions import Unavailable
 from tests.integration.localruntime.hosts import identity
 from tests.support.waiting import wait_until
@@ -84,8 +90,10 @@ def test_the_state_survives_as_it_was_put(tmp_path: Path) -> None:
     instance = Instance(
         instance_id="first",
         reference="local:agent/1",
-        env={"A": "b"},
-        keeper=identity(1),
+        sealed_env="sealed",
+        wanted=2,
+        resources=Resources(memory_mb=64, cpus=0.5),
+        replicas=(Replica(number=0, port=20_001, keeper=identity(1)),),
     )
     workload = Workload(workload_id="agent", port=20_000).with_instance(instance)
     Store(tmp_path / "state.json").put(workload)
@@ -93,7 +101,7 @@ def test_the_state_survives_as_it_was_put(tmp_path: Path) -> None:
     found = Store(tmp_path / "state.json")
 
     assert found.get("agent") == workload
-    assert found.ports() == {20_000}
+    assert found.ports() == {20_000, 20_001}
     assert (tmp_path / "state.json").stat().st_mode & 0o777 == 0o600
 
 
@@ -133,7 +141,8 @@ def test_a_keeper_stays_small() -> None:
     script = (
         "import sys\n"
         "from buildqueue.backends.localruntime import keeper\n"
-        "sys.exit(bool({'asyncio', 'aiohttp', 'django'} & set(sys.modules)))\n"
+        "large = {'asyncio', 'aiohttp', 'cryptography', 'django'}\n"
+        "sys.exit(bool(large & set(sys.modules)))\n"
     )
 
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

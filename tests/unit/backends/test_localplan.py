@@ -295,6 +295,15 @@ def test_a_source_with_nothing_to_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Rejected, match=r"main\.py") as caught:
         plan_source(tmp_path)
 
+    assert caught.value.code == "no_dockerfile"
+
+
+def test_a_dockerfile_that_says_not_what_to_start_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM python:3.12\nWORKDIR /app\nCOPY . .\n")
+
+    with pytest.raises(Rejected, match="CMD") as caught:
+        plan_source(tmp_path)
+
     assert caught.value.code == "no_entry_point"
 
 

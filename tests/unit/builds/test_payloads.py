@@ -146,7 +146,27 @@ def test_nasikos_upload_becomes_ours() -> None:
     assert parsed.source == payloads.SourceFile(
         zip_path="/tmp/nasiko-upload-1/upload.zip"
     )
-    assert (parsed.writable, parsed.writable_path) == (True, None)
+    assert parsed.spec == payloads.Spec(ports=(8000,), writable=True)
+    assert parsed.env == {"A": "b"}
+
+
+@pytest.mark.parametrize(
+    ("tag", "source"),
+    [
+        ("Clone", payloads.SourceFile(zip_path="/tmp/source.tar.gz")),
+        (
+            "GithubClone",
+            payloads.GitSource(url="https://github.com/acme/weather.git", ref="main"),
+        ),
+        ("StandaloneBuild", payloads.SourceKey(key="blobs/sources/x/1.zip")),
+        ("McpServerUpload", payloads.SourceFile(zip_path="/tmp/upload.zip")),
+        ("Update", None),
+    ],
+)
+def test_each_of_nasikos_sources_becomes_one_of_ours(tag: str, source: Any) -> None:
+    parsed = payloads.parse(NASIKO[tag])
+
+    assert getattr(parsed, "source", "has none") == source
 
 
 def test_a_github_source_of_a_connector_parses() -> None:
@@ -154,8 +174,62 @@ def test_a_github_source_of_a_connector_parses() -> None:
     parsed = payloads.parse(NASIKO["McpServerUpload"] | {"source": source})
 
     assert isinstance(parsed, payloads.McpServerUpload)
-    assert isinstance(parsed.source, payloads.GithubSource)
-    assert parsed.source.github.url == "https://example.org/a/b"
+    assert parsed.source == payloads.GitSource(url="https://example.org/a/b")
+
+
+def test_a_nested_source_of_two_kinds_is_refused() -> None:
+    both = {"Zip": {"zip_path": "/x"}, "Github": {"url": "https://example.org/a"}}
+
+    with pytest.raises(ValidationError):
+        payloads.parse(NASIKO["McpServerUpload"] | {"source": both})
+
+
+def test_a_clone_keeps_what_the_agent_was_before() -> None:
+    prior = {
+        "version_override": "2.0.0",
+        "prior_version": "1.0.0",
+        "prior_image": "nasiko/weather:1.0.0",
+        "prior_status": "running",
+    }
+    parsed = payloads.parse(NASIKO["GithubClone"] | prior)
+
+    assert {name: getattr(parsed, name) for name in prior} == prior
+
+
+def test_that_it_shall_not_be_writable_is_a_wish_too() -> None:
+    parsed = payloads.parse(NASIKO["Upload"] | {"writable": False})
+
+    assert isinstance(parsed, payloads.Upload)
+    assert parsed.spec.writable is False
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"replicas": 0},
+        {"replicas": 17},
+        {"memory_mb": 1},
+        {"cpus": 0},
+        {"ports": [8000] * 17},
+        {"ports": [0]},
+        {"writable_path": "data"},
+        {"writable_path": "/"},
+        {"writable_path": "/a/../b"},
+        {"writable_path": "/a:b"},
+        {"writable_path": "/a\nb"},
+        {"surprise": 1},
+    ],
+)
+def test_a_spec_that_cannot_be_is_refused(spec: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        payloads.Spec.model_validate(spec)
+
+
+def test_what_says_nothing_is_not_stored() -> None:
+    stored = payloads.dump(payloads.parse(OURS))
+
+    assert "env" not in stored
+    assert payloads.parse(stored) == payloads.parse(OURS)
 
 
 def test_our_upload_round_trips_and_cannot_be_changed() -> None:
@@ -175,8 +249,9 @@ def test_our_upload_round_trips_and_cannot_be_changed() -> None:
         {"build_id": "not a uuid"},
         {"surprise": 1},
         {"version": 2},
-        {"ports": [0]},
-        {"ports": [70000]},
+        {"spec": {"ports": [0]}},
+        {"spec": {"ports": [70000]}},
+        {"spec": {}, "ports": [8000]},
         {"source": {"key": "x", "sha256": "short", "size": 1}},
         {"source": None},
         {"owner_id": "x" * 101},

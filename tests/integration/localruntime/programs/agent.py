@@ -69,6 +69,25 @@ class Handler(BaseHTTPRequestHandler):
                 with open(os.path.join(os.environ[name], "kept"), "w") as file:
                     file.write("kept")
             self.answer({"kept": os.listdir(os.environ["HOME"])})
+        elif self.path == "/keep":
+            kept = os.path.join(os.environ["WRITABLE_PATH"], "kept")
+            with open(kept, "a") as file:
+                file.write(f"{VERSION}\n")
+            with open(kept) as file:
+                self.answer(file.read().split())
+        elif self.path.startswith("/eat/"):
+            eaten = bytearray(int(self.path[5:]) * 1024 * 1024)
+            self.answer({"eaten": len(eaten)})
+        elif self.path == "/fork":
+            self.answer({"forked": forks(100)})
+        elif self.path == "/burn":
+            begun = time.process_time()
+            until = time.monotonic() + 2
+            while time.monotonic() < until:
+                pass
+            self.answer({"used": time.process_time() - begun})
+        elif self.path == "/die":
+            os._exit(7)
         elif self.path == "/phrase":
             self.send_response(200, "O\x01K")
             self.send_header("Content-Length", "0")
@@ -80,7 +99,8 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/ws":
             self.websocket()
         elif self.path == "/":
-            self.answer({"version": VERSION, "pid": os.getpid()})
+            port = int(os.environ["PORT"])
+            self.answer({"version": VERSION, "pid": os.getpid(), "port": port})
         else:
             self.answer({"path": self.path}, 404)
 
@@ -167,6 +187,17 @@ def serve() -> None:
 
 def main() -> None:
     print(f"agent {VERSION} starts", flush=True)
+    if MODE == "tell":
+        print(f"the secret is {os.environ['SECRET']}, cut", flush=True)
+        for letter in os.environ["SECRET"]:
+            sys.stdout.write(letter)
+            sys.stdout.flush()
+        sys.stdout.buffer.write(b"\xff\n")
+        sys.stdout.flush()
+        print("and that is all", flush=True)
+    if MODE == "greedy":
+        eaten = bytearray(400 * 1024 * 1024)
+        print(len(eaten), flush=True)
     if MODE == "exit":
         print("it will not work", flush=True)
         sys.exit(3)
@@ -192,6 +223,22 @@ def main() -> None:
             signal.SIGTERM, lambda *_: (print("goodbye", flush=True), os._exit(0))
         )
     serve()
+
+
+def forks(most: int) -> int:
+    """Return how many processes could be made, and end them."""
+    made = []
+    try:
+        for _ in range(most):
+            if (pid := os.fork()) == 0:
+                time.sleep(3600)
+            made.append(pid)
+    except OSError:
+        pass
+    for pid in made:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    return len(made)
 
 
 def fork_bomb() -> None:

@@ -1,0 +1,90 @@
+"""What do answers look like? The fields of each, as the OpenAPI schema tells them."""
+
+from __future__ import annotations
+
+from .agents import (
+    AgentOut,
+    Agents,
+    Deployment,
+    Deployments,
+    Environment,
+    Grant,
+    Grants,
+    NextVersions,
+    Version,
+    Versions,
+)
+from .builds import Build, Builds, BuildSource, ConnectorBuild, ConnectorBuilds
+from .common import (
+    Fault,
+    Links,
+    Queued,
+    QueuedCheck,
+    QueuedConnectorBuild,
+    QueuedJobs,
+    QueuedOfConnector,
+    QueuedVersion,
+)
+from .connectors import Connector, Connectors, ConnectorWithTools, Tool
+from .jobs import (
+    Action,
+    Actions,
+    AskedField,
+    Chunk,
+    Event,
+    Job,
+    LogPage,
+    Question,
+    Step,
+    Target,
+    Timeline,
+)
+from .secrets import Secret, Secrets
+from .watches import Proposal, Proposals, Watch, Watches
+
+__all__ = [
+    "Action",
+    "Actions",
+    "AgentOut",
+    "Agents",
+    "AskedField",
+    "Build",
+    "BuildSource",
+    "Builds",
+    "Chunk",
+    "Connector",
+    "ConnectorBuild",
+    "ConnectorBuilds",
+    "ConnectorWithTools",
+    "Connectors",
+    "Deployment",
+    "Deployments",
+    "Environment",
+    "Event",
+    "Fault",
+    "Grant",
+    "Grants",
+    "Job",
+    "Links",
+    "LogPage",
+    "NextVersions",
+    "Proposal",
+    "Proposals",
+    "Question",
+    "Queued",
+    "QueuedCheck",
+    "QueuedConnectorBuild",
+    "QueuedJobs",
+    "QueuedOfConnector",
+    "QueuedVersion",
+    "Secret",
+    "Secrets",
+    "Step",
+    "Target",
+    "Timeline",
+    "Tool",
+    "Version",
+    "Versions",
+    "Watch",
+    "Watches",
+]

@@ -1,0 +1,319 @@
+"""Is there an MCP server, and which tools does it offer? Asked by the official client.
+
+A real `initialize` and a whole `tools/list` over streamable HTTP, bounded in time, bytes
+and tools. `Unavailable` when nobody answers yet, `Rejected` when somebody answers who
+does not speak MCP. Changes nothing anywhere. Needs the extra `mcp`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from buildqueue.backends.base import InstanceStatus, LineCallback, Runtime
+from buildqueue.backends.localruntime import health
+from buildqueue.backends.localruntime.listening import listeners, owns
+from buildqueue.backends.localruntime.ports import LOOPBACK
+from buildqueue.exceptions import BackendError, Rejected, Unavailable
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp import Client
+    from mcp_types import Tool as TheirTool
+
+PATH = "/mcp"
+MOST_TOOLS = 1000
+MOST_PAGES = 100
+MOST_BYTES = 1024 * 1024  # of all answers of one probe together
+LONGEST_NAME = 255
+DEEPEST_SCHEMA = 64
+ASK_SECONDS = 10.0
+# A server that listens before its routes are there gets a second and a third look.
+PROTOCOL_TRIES = 3
+
+# What a server says that starts a conversation otherwise than by `initialize`.
+_NO_INITIALIZE = frozenset({-32601, -32022})
+_PARSE_ERROR = -32700
+_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool, as the server describes it."""
+
+    name: str
+    title: str | None
+    description: str | None
+    input_schema: dict[str, Any]
+
+
+def probe(url: str, *, seconds: float = ASK_SECONDS) -> tuple[Tool, ...]:
+    """Shake hands with the server at the address and return its tools."""
+    import anyio
+
+    traffic = _Traffic()
+
+    async def ask() -> tuple[Tool, ...]:
+        with anyio.fail_after(seconds):
+            return await _converse(url, seconds, traffic)
+
+    with _quiet():
+        try:
+            return anyio.run(ask)
+        except BaseExceptionGroup as group:
+            raise _verdict(_first(group), traffic, seconds) from None
+        except Exception as error:  # the client tells trouble in a dozen classes
+            raise _verdict(error, traffic, seconds) from None
+
+
+def wait_ready(
+    runtime: Runtime,
+    workload_id: str,
+    instance_id: str,
+    *,
+    tries: int = 30,
+    interval: float = 3.0,
+    on_line: LineCallback,
+    cancelled: Callable[[], bool],
+) -> tuple[Tool, ...]:
+    """Ask the instance until it answers, has exited, or the tries are used up.
+
+    Rejected with `health_timeout`, `mcp_protocol_error`, or what has ended it; Cancelled
+    as soon as `cancelled()` is true.
+    """
+    told, protocol_faults = "it was never asked", 0
+    for pause in health.pauses(tries, interval):
+        found = health.instance_of(runtime, workload_id, instance_id)
+        if found is None or found.state in health.OVER:
+            report = health.over(runtime, workload_id, instance_id, found)
+            raise Rejected(
+                report.code or "start_failed",
+                f"the new instance does not stay up: {report.reason}",
+                exit_code=report.exit_code,
+            )
+        try:
+            tools = ask_instance(found)
+        except BackendError as error:
+            rejected = isinstance(error, Rejected)
+            protocol_faults = protocol_faults + 1 if rejected else 0
+            if str(error) != told:
+                told = str(error)
+                on_line(f"health: {told}")
+            if protocol_faults == PROTOCOL_TRIES:
+                raise
+        else:
+            on_line(f"health: it speaks MCP and offers {len(tools)} tools")
+            return tools
+        health.pause(pause, cancelled)
+    raise Rejected("health_timeout", f"not ready after {tries} tries: {told}")
+
+
+def ask_instance(instance: InstanceStatus) -> tuple[Tool, ...]:
+    """Probe the instance's own port, which its own processes have to hold."""
+    if instance.pid is None or instance.port is None:
+        raise Unavailable("mcp_not_ready", "it is still being started")
+    inodes = listeners(instance.port)
+    if not inodes:
+        raise Unavailable(
+            "mcp_not_ready", f"nothing listens on port {instance.port} yet"
+        )
+    if owns(inodes, instance.pid) is False:
+        raise Unavailable(
+            "mcp_not_ready",
+            f"a process outside the instance listens on port {instance.port}",
+        )
+    return probe(f"http://{LOOPBACK}:{instance.port}{PATH}")
+
+
+@dataclass(slots=True)
+class _Traffic:
+    """What has come over the wire so far."""
+
+    received: int = 0
+    status: int | None = None  # of the last answer to a message
+
+    def count(self, size: int) -> None:
+        self.received += size
+        if self.received > MOST_BYTES:
+            raise _TooMuch
+
+
+class _TooMuch(Exception):
+    """The server has sent more than a list of tools may have."""
+
+
+async def _converse(url: str, seconds: float, traffic: _Traffic) -> tuple[Tool, ...]:
+    """Begin as servers of every age understand; the newest have their own beginning."""
+    from mcp import MCPError
+
+    try:
+        return await _list(url, seconds, traffic, mode="legacy")
+    except (MCPError, BaseExceptionGroup) as error:
+        first = _first(error)
+        if not isinstance(first, MCPError) or first.code not in _NO_INITIALIZE:
+            raise
+    return await _list(url, seconds, traffic, mode="auto")
+
+
+async def _list(
+    url: str, seconds: float, traffic: _Traffic, *, mode: str
+) -> tuple[Tool, ...]:
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with _http_client(seconds, traffic) as http:
+        transport = streamable_http_client(
+            url, http_client=http, max_sse_event_size=MOST_BYTES
+        )
+        client = Client(transport, mode=mode, read_timeout_seconds=seconds, cache=None)
+        async with client:
+            return await _pages(client)
+
+
+async def _pages(client: Client) -> tuple[Tool, ...]:
+    found: dict[str, Tool] = {}
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        for tool in page.tools:
+            found.setdefault(tool.name, _checked(tool))
+        if len(found) > MOST_TOOLS:
+            raise _no_mcp(f"it offers more than {MOST_TOOLS} tools")
+        if not page.next_cursor:
+            return tuple(found.values())
+        cursor = page.next_cursor
+    raise _no_mcp(f"its list of tools has more than {MOST_PAGES} pages")
+
+
+def _checked(tool: TheirTool) -> Tool:
+    if not 0 < len(tool.name) <= LONGEST_NAME:
+        raise _no_mcp(f"a tool's name must have 1 to {LONGEST_NAME} characters")
+    if not _is_within(tool.input_schema, DEEPEST_SCHEMA):
+        raise _no_mcp(
+            f"the schema of the tool {tool.name!r} is nested deeper than "
+            f"{DEEPEST_SCHEMA} levels"
+        )
+    try:
+        json.dumps(tool.input_schema, allow_nan=False)
+    except ValueError:
+        raise _no_mcp(
+            f"the schema of the tool {tool.name!r} holds a number that is none"
+        ) from None
+    return Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.input_schema,
+    )
+
+
+def _is_within(value: object, depth: int) -> bool:
+    if not isinstance(value, dict | list):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return depth > 0 and all(_is_within(each, depth - 1) for each in inner)
+
+
+def _http_client(seconds: float, traffic: _Traffic) -> httpx2.AsyncClient:
+    """Return a client that counts, and that no proxy of the worker's leads astray."""
+    import httpx2
+
+    class Counted(httpx2.AsyncByteStream):
+        def __init__(self, stream: Any) -> None:
+            self._stream = stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for chunk in self._stream:
+                traffic.count(len(chunk))
+                yield chunk
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    class Counting(httpx2.AsyncHTTPTransport):
+        async def handle_async_request(
+            self, request: httpx2.Request
+        ) -> httpx2.Response:
+            response = await super().handle_async_request(request)
+            if request.method == "POST":
+                traffic.status = response.status_code
+            response.stream = Counted(response.stream)
+            return response
+
+    return httpx2.AsyncClient(
+        transport=Counting(trust_env=False),
+        timeout=seconds,
+        trust_env=False,
+        # What is compressed could be larger than what is counted.
+        headers={"Accept-Encoding": "identity"},
+    )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the client's own log out of the owner's; the verdict says what it found."""
+    loggers = [logging.getLogger(name) for name in ("mcp", "httpx2")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+def _verdict(
+    error: BaseException, traffic: _Traffic, seconds: float
+) -> BackendError | BaseException:
+    """Return what the trouble means: not there yet, or no MCP server."""
+    import httpx2
+    from mcp import MCPError
+
+    if isinstance(error, BackendError) or not isinstance(error, Exception):
+        return error
+    if traffic.received > MOST_BYTES:
+        return _no_mcp(f"it answered with more than {MOST_BYTES} bytes")
+    if isinstance(error, TimeoutError | httpx2.TimeoutException):
+        return _not_yet(f"it did not answer within {seconds:g} s")
+    if traffic.status in _PASSING:
+        return _not_yet(f"it answered with HTTP status {traffic.status}")
+    if isinstance(error, MCPError) and error.code == _PARSE_ERROR:
+        return _no_mcp(_shortened("its answer is no JSON-RPC message", traffic.status))
+    if isinstance(error, MCPError):
+        return _no_mcp(_shortened(f"it refused: {error.message}", traffic.status))
+    if isinstance(error, httpx2.RemoteProtocolError) or traffic.status is not None:
+        return _no_mcp(_shortened(_told(error), traffic.status))
+    return _not_yet(_shortened(_told(error), None))
+
+
+def _told(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _shortened(text: str, status: int | None) -> str:
+    shown = " ".join(text.split())[:300]
+    known = status is None or 200 <= status < 300
+    return shown if known else f"{shown} (HTTP status {status})"
+
+
+def _not_yet(why: str) -> Unavailable:
+    return Unavailable("mcp_not_ready", f"the MCP server is not ready: {why}")
+
+
+def _no_mcp(why: str) -> Rejected:
+    return Rejected(
+        "mcp_protocol_error",
+        f"{PATH} does not speak MCP over streamable HTTP as it should: {why}",
+    )
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return the first single error in groups of groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,63 @@
+"""What is removed by itself? Sources and artifacts that nobody needs any more.
+
+Duties of every worker, each on its own host, once an hour at most: looking through
+everything costs more than what it frees in between. What a rollback needs stays.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from uuid import UUID
+
+from ..builds import artifacts, sourcepruning
+from . import base, host
+
+EVERY_SECONDS = 3600.0
+# What is younger may be of a build whose rows are still to come.
+ARTIFACT_AGE_SECONDS = 3600.0
+
+_due: dict[str, float] = {}
+
+
+def prune_sources() -> int:
+    """Remove stored sources that no build needs; return how many."""
+    return _hourly("sources", sourcepruning.prune)
+
+
+def prune_artifacts() -> int:
+    """Remove this host's artifacts that no version needs; return how many."""
+    return _hourly("artifacts", remove_unneeded)
+
+
+def remove_unneeded(*, older_than_seconds: float = ARTIFACT_AGE_SECONDS) -> int:
+    """Remove old artifacts that nobody needs, and what builds that died have left.
+
+    Dying half-way leaves the rest for the next time. Artifacts are listed before their
+    use is asked for, so one that comes to be needed meanwhile is younger.
+    """
+    if not host.in_use():
+        return 0
+    builder = base.builder()
+    targets = {name: found for name in builder.targets() if (found := _uuid(name))}
+    keep = artifacts.needed(targets.values())
+    busy = artifacts.busy(targets.values())
+    return sum(
+        builder.clean(name, keep=keep, older_than_seconds=older_than_seconds)
+        for name, target in targets.items()
+        if target not in busy
+    )
+
+
+def _hourly(name: str, act: Callable[[], int]) -> int:
+    if time.monotonic() < _due.get(name, 0.0):
+        return 0
+    _due[name] = time.monotonic() + EVERY_SECONDS
+    return act()
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

@@ -1,0 +1,86 @@
+"""How does a job's process die exactly where a test wants it to?
+
+An app for a worker's INSTALLED_APPS. A test orders a job's death by a file in the folder
+that the environment names: in which phase, at its begin or at its end before anything
+is stored of it. What is sent is a real SIGKILL, to the process itself; one that is to
+hang there waits for the test to send it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+from uuid import UUID
+
+from django.apps import AppConfig
+
+from .stepped import die
+
+FOLDER = "BUILDQUEUE_TEST_DEATHS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Death:
+    """Where a job's process dies."""
+
+    phase: str
+    point: Literal["begin", "end"]
+    attempts: int = 1  # the first so many
+    hangs: bool = False  # there, until somebody kills it
+
+    def happen(self) -> None:
+        """Die now, or wait for it."""
+        if self.hangs:
+            threading.Event().wait()
+        die()
+
+
+def order(folder: Path, job_id: UUID, death: Death) -> None:
+    """Have the job's process die; to be told before the job can be claimed."""
+    (folder / str(job_id)).write_text(json.dumps(asdict(death)))
+
+
+def ordered(job_id: UUID) -> Death | None:
+    """Return how the job is to die, if it is."""
+    file = Path(os.environ[FOLDER]) / str(job_id)
+    return Death(**json.loads(file.read_text())) if file.exists() else None
+
+
+class DyingConfig(AppConfig):
+    """Has the phases of executors end their process as it was ordered."""
+
+    name = "tests.host.dying"
+    label = "dying"
+
+    def ready(self) -> None:
+        """Put itself around every phase."""
+        from buildqueue.executors.base import Run
+
+        Run.phase = _dying(Run.phase)  # type: ignore[method-assign]
+
+
+def _dying(usual: Callable[..., Any]) -> Callable[..., Any]:
+    @contextmanager
+    def phase(run: Any, name: str, **options: Any) -> Iterator[Any]:
+        with usual(run, name, **options) as step:
+            if not step.done:
+                _die_at(run, name, "begin")
+            yield step
+            if not step.done:
+                _die_at(run, name, "end")
+
+    return phase
+
+
+def _die_at(run: Any, phase: str, point: str) -> None:
+    death = ordered(run.ctx.job.pk)
+    if death is None or run.ctx.attempt > death.attempts:
+        return
+    if (death.phase, death.point) == (phase, point):
+        death.happen()
