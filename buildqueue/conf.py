@@ -135,6 +135,7 @@ class Settings:
         "buildqueue.executors.reconcile.reconcile_host",
         "buildqueue.executors.cleaning.prune_sources",
         "buildqueue.executors.cleaning.prune_artifacts",
+        "buildqueue.executors.cleaning.remove_left_uploads",
         "buildqueue.executors.watching.enqueue_due_checks",
         "buildqueue.executors.watching.repair_accepted",
     )

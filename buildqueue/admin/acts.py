@@ -49,6 +49,7 @@ class Act:
     shows: str = ""  # the template of what is decided on
     also: tuple[str, ...] = ()  # permissions to see what is decided on
     for_many: bool = True  # no: it is offered on pages alone, never on a list
+    removes: bool = False  # the row is gone afterwards: it leads to the list
     # What is told when it was applied to one row; none: its label and the number.
     told: Callable[[ActingAdmin, HttpRequest, Any], Any] | None = None
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.models import CHANGE, DELETION, LogEntry
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext_lazy
@@ -155,13 +155,15 @@ def answer(
         return page(model_admin, request, act, rows, form=form)
     if applied:
         words = f"{act.label}: {reason}" if reason else str(act.label)
-        LogEntry.objects.log_actions(actor.id, applied, CHANGE, words)
+        flag = DELETION if act.removes else CHANGE
+        LogEntry.objects.log_actions(actor.id, applied, flag, words)
     if len(applied) == 1 and not refused and act.told:
         told = act.told(model_admin, request, applied[0])
     else:
         told = applying.summary(act, applied, refused)
     messages.add_message(request, applying.level(applied, refused), told)
-    return HttpResponseRedirect(_next(model_admin, request, rows))
+    gone = act.removes and len(applied) == 1
+    return HttpResponseRedirect(_next(model_admin, request, [] if gone else rows))
 
 
 def _origin(request: HttpRequest) -> str:

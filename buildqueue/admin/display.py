@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -59,6 +60,10 @@ _LOOKS: dict[str, tuple[str, str]] = {
     "success": ("✔", "good"),
     "succeeded": ("✔", "good"),
     "active": ("✔", "good"),
+    "open": ("◇", "doubt"),
+    "accepted": ("✔", "good"),
+    "dismissed": ("⊘", "idle"),
+    "superseded": ("■", "idle"),
     "running": ("✔", "good"),
     "failed": ("✖", "bad"),
     "crashed": ("✖", "bad"),
@@ -161,6 +166,22 @@ def block(text: str | None) -> Shown:
 def code(text: str | None) -> Shown:
     """Return an error code as code."""
     return format_html("<code>{}</code>", text) if text else NOTHING
+
+
+def mono(text: Any) -> Shown:
+    """Return an id, a checksum or a key, to be broken anywhere in a narrow place."""
+    return format_html('<code class="bq-id">{}</code>', text) if text else NOTHING
+
+
+def names(found: Any) -> str:
+    """Return the names in a column that maps them to ciphertext, or lists them."""
+    listed = found if isinstance(found, Mapping | list | tuple) else ()
+    return ", ".join(sorted(map(str, listed))) or NOTHING
+
+
+def yes(is_so: bool) -> str:
+    """Return a word for what is so, and a dash for what is not."""
+    return _("yes") if is_so else NOTHING
 
 
 def breakable(name: str) -> Shown:

@@ -2,8 +2,8 @@
 
 Pure. Values under a key that sounds like a secret are replaced whole; so are all values
 of environments and headers, whose names alone are worth seeing, and passwords inside
-addresses. Sources of secrets are sealed before they reach a payload; this is the second
-lock. A long text is cut, and says so.
+addresses, and ciphertexts wherever they stand. Secrets are sealed before they reach a
+payload; this is the second lock. A long text is cut, and says so.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ LONGEST_TEXT = 20_000
 
 _SECRET = re.compile(
     r"secret|token|passw|passphrase|pwd|credential|api_?key|private_?key|access_?key|signature"
-    r"|authorization|cookie|bearer|^auth$",
+    r"|encrypted|cipher|authorization|cookie|bearer|^auth$",
     re.IGNORECASE,
 )
 _NAMES_ONLY = re.compile(
     r"(^|_)(env|environ|environment|headers|build_args)($|_)", re.IGNORECASE
 )
+# What a secret rests as; under whatever key, nobody has to see it.
+_CIPHERTEXT = re.compile(r"gAAAA[A-Za-z0-9_-]{40,}={0,2}")
 # Begins with fixed characters: what looks for a scheme first is slow on long texts.
 _USERINFO = re.compile(r"://[^/\s@]+@")
 
@@ -38,7 +40,8 @@ def masked(value: Any, depth: int = 0) -> Any:
         case list() | tuple():
             return [masked(inner, depth + 1) for inner in value]
         case str():
-            return _cut(_USERINFO.sub(f"://{MASK}@", value))
+            plain = _CIPHERTEXT.sub(MASK, value)
+            return _cut(_USERINFO.sub(f"://{MASK}@", plain))
     return value
 
 

@@ -25,8 +25,8 @@ from ..builds.payloads import Spec
 from ..builds.submission import GitRequest
 from ..builds.submission.wishes import check_ports, spec_of
 from .problems import refused
-from .reading import JSON, MULTIPART, Body
-from .receiving import too_large
+from .reading import JSON, Body
+from .receiving import MULTIPART, too_large
 
 MAX_REASON: Final = 1000
 GITHUB: Final = "https://github.com"
@@ -53,6 +53,13 @@ def _file(value: object) -> object:
     return value
 
 
+def _id(value: object) -> object:
+    try:
+        return UUID(value) if isinstance(value, str) else value
+    except ValueError:
+        raise ValueError("must be a UUID; take it from a link or a list") from None
+
+
 def _ports(value: object) -> object:
     """Turn what a form holds, numbers with commas between, into a list."""
     if not isinstance(value, str):
@@ -75,14 +82,13 @@ def _environment(value: object) -> object:
 
 Text = Annotated[str, AfterValidator(_plain)]
 Given = Annotated[str, AfterValidator(_plain), Field(min_length=1)]
-Hidden = Annotated[str, AfterValidator(_plain), Field(repr=False)]
 Reason = Annotated[str, AfterValidator(_plain), Field(max_length=MAX_REASON)]
 Source = Annotated[
     Any,
     BeforeValidator(_file),
     WithJsonSchema({"type": "string", "format": "binary"}),
 ]
-Id = Annotated[UUID, Field(strict=False)]
+Id = Annotated[UUID, BeforeValidator(_id)]
 Ports = Annotated[list[int], BeforeValidator(_ports)]
 Environment = Annotated[
     dict[str, Any],
@@ -103,7 +109,7 @@ class _Version(Body):
 class _Wishes(_Version):
     """How an agent's instances should be."""
 
-    env: Annotated[Environment | None, Field(repr=False)] = None
+    env: Environment | None = Field(default=None, repr=False)
     ports: Ports | None = None
     replicas: int | None = None
     memory_mb: int | None = None
@@ -126,7 +132,7 @@ class _Repository(Body):
     url: Given | None = None
     ref: Given | None = None
     commit: Given | None = None
-    token: Annotated[Hidden | None, Field(repr=False)] = None
+    token: Text | None = Field(default=None, repr=False)
     secret: Given | None = None
 
     @model_validator(mode="after")
@@ -203,7 +209,7 @@ class GithubClone(Body):
     branch: Given | None = None
     agent_name: Text | None = None
     version: Text | None = None
-    token: Annotated[Hidden | None, Field(repr=False)] = None
+    token: Text | None = Field(default=None, repr=False)
     secret: Given | None = None
 
     @model_validator(mode="after")
@@ -305,7 +311,7 @@ def check_one(user: str | None, user_id: str | None, *, public: bool) -> None:
 class Secret(Body):
     """The value of a secret."""
 
-    value: Annotated[str, Field(repr=False)]
+    value: str = Field(repr=False)
 
 
 class ConnectorUpload(_Archive):
@@ -319,7 +325,7 @@ class ConnectorUpload(_Archive):
     name: Text
     source: Source
     version: Text = "1.0.0"
-    env: Annotated[Environment | None, Field(repr=False)] = None
+    env: Environment | None = Field(default=None, repr=False)
     display_name: Text | None = None
 
 
@@ -330,7 +336,7 @@ class ConnectorClone(_Repository):
     name: Text
     url: Given
     version: Text = "1.0.0"
-    env: Annotated[Environment | None, Field(repr=False)] = None
+    env: Environment | None = Field(default=None, repr=False)
     display_name: Text | None = None
 
 

@@ -15,7 +15,8 @@ from . import access, answers, asked, paging, reading, rendering, schemas
 from .auth import Caller, caller_of
 from .deploying import QUEUED, queued
 from .jobs import Limit, position
-from .reading import JSON, MULTIPART
+from .reading import JSON
+from .receiving import MULTIPART
 
 router = Router(tags=["builds"])
 BuildStatus = Literal["queued", "building", "success", "failed"]

@@ -1,4 +1,4 @@
-"""Which addresses does an MCP connector have? Its builds, itself with its tools, its end."""
+"""Which addresses does an MCP connector have? Builds, itself with its tools, its end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..models import BuildJob, McpConnector, McpConnectorBuild, McpConnectorTool
 from ..queue import database
 from . import access, answers, asked, bodies, paging, reading, rendering, schemas
 from .auth import caller_of
-from .reading import MULTIPART
+from .receiving import MULTIPART
 
 router = Router(tags=["connectors"])
 QUEUED = {202: schemas.QueuedConnectorBuild}

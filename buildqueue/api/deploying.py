@@ -14,7 +14,8 @@ from ..builds import submission
 from ..builds.submission import Submission
 from . import access, answers, asked, reading, rendering, schemas
 from .auth import caller_of
-from .reading import JSON, MULTIPART
+from .reading import JSON
+from .receiving import MULTIPART
 
 router = Router(tags=["agents"])
 QUEUED = {202: schemas.QueuedVersion}

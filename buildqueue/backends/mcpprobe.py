@@ -8,27 +8,25 @@ does not speak MCP. Changes nothing anywhere. Needs the extra `mcp`.
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from buildqueue.backends.base import InstanceStatus, LineCallback, Runtime
 from buildqueue.backends.localruntime import health
 from buildqueue.backends.localruntime.listening import listeners, owns
 from buildqueue.backends.localruntime.ports import LOOPBACK
+from buildqueue.backends.mcptraffic import MOST_BYTES, Traffic, http_client, quiet
 from buildqueue.exceptions import BackendError, Rejected, Unavailable
 
 if TYPE_CHECKING:
-    import httpx2
     from mcp import Client
     from mcp_types import Tool as TheirTool
 
 PATH = "/mcp"
 MOST_TOOLS = 1000
 MOST_PAGES = 100
-MOST_BYTES = 1024 * 1024  # of all answers of one probe together
 LONGEST_NAME = 255
 DEEPEST_SCHEMA = 64
 ASK_SECONDS = 10.0
@@ -53,15 +51,16 @@ class Tool:
 
 def probe(url: str, *, seconds: float = ASK_SECONDS) -> tuple[Tool, ...]:
     """Shake hands with the server at the address and return its tools."""
+    demand_client()
     import anyio
 
-    traffic = _Traffic()
+    traffic = Traffic()
 
     async def ask() -> tuple[Tool, ...]:
         with anyio.fail_after(seconds):
             return await _converse(url, seconds, traffic)
 
-    with _quiet():
+    with quiet():
         try:
             return anyio.run(ask)
         except BaseExceptionGroup as group:
@@ -85,13 +84,15 @@ def wait_ready(
     Rejected with `health_timeout`, `mcp_protocol_error`, or what has ended it; Cancelled
     as soon as `cancelled()` is true.
     """
+    demand_client()
     told, protocol_faults = "it was never asked", 0
     for pause in health.pauses(tries, interval):
         found = health.instance_of(runtime, workload_id, instance_id)
         if found is None or found.state in health.OVER:
             report = health.over(runtime, workload_id, instance_id, found)
+            assert report.code is not None  # an end has always one
             raise Rejected(
-                report.code or "start_failed",
+                report.code,
                 f"the new instance does not stay up: {report.reason}",
                 exit_code=report.exit_code,
             )
@@ -112,6 +113,15 @@ def wait_ready(
     raise Rejected("health_timeout", f"not ready after {tries} tries: {told}")
 
 
+def demand_client() -> None:
+    """Raise Unavailable where the client is not installed: another worker may have it."""
+    if find_spec("mcp") is None:
+        raise Unavailable(
+            "mcp_client_missing",
+            "this worker has no MCP client: install django-buildqueue[mcp] on its host",
+        )
+
+
 def ask_instance(instance: InstanceStatus) -> tuple[Tool, ...]:
     """Probe the instance's own port, which its own processes have to hold."""
     if instance.pid is None or instance.port is None:
@@ -129,24 +139,7 @@ def ask_instance(instance: InstanceStatus) -> tuple[Tool, ...]:
     return probe(f"http://{LOOPBACK}:{instance.port}{PATH}")
 
 
-@dataclass(slots=True)
-class _Traffic:
-    """What has come over the wire so far."""
-
-    received: int = 0
-    status: int | None = None  # of the last answer to a message
-
-    def count(self, size: int) -> None:
-        self.received += size
-        if self.received > MOST_BYTES:
-            raise _TooMuch
-
-
-class _TooMuch(Exception):
-    """The server has sent more than a list of tools may have."""
-
-
-async def _converse(url: str, seconds: float, traffic: _Traffic) -> tuple[Tool, ...]:
+async def _converse(url: str, seconds: float, traffic: Traffic) -> tuple[Tool, ...]:
     """Begin as servers of every age understand; the newest have their own beginning."""
     from mcp import MCPError
 
@@ -160,12 +153,12 @@ async def _converse(url: str, seconds: float, traffic: _Traffic) -> tuple[Tool, 
 
 
 async def _list(
-    url: str, seconds: float, traffic: _Traffic, *, mode: str
+    url: str, seconds: float, traffic: Traffic, *, mode: str
 ) -> tuple[Tool, ...]:
     from mcp import Client
     from mcp.client.streamable_http import streamable_http_client
 
-    async with _http_client(seconds, traffic) as http:
+    async with http_client(seconds, traffic) as http:
         transport = streamable_http_client(
             url, http_client=http, max_sse_event_size=MOST_BYTES
         )
@@ -218,57 +211,8 @@ def _is_within(value: object, depth: int) -> bool:
     return depth > 0 and all(_is_within(each, depth - 1) for each in inner)
 
 
-def _http_client(seconds: float, traffic: _Traffic) -> httpx2.AsyncClient:
-    """Return a client that counts, and that no proxy of the worker's leads astray."""
-    import httpx2
-
-    class Counted(httpx2.AsyncByteStream):
-        def __init__(self, stream: Any) -> None:
-            self._stream = stream
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            async for chunk in self._stream:
-                traffic.count(len(chunk))
-                yield chunk
-
-        async def aclose(self) -> None:
-            await self._stream.aclose()
-
-    class Counting(httpx2.AsyncHTTPTransport):
-        async def handle_async_request(
-            self, request: httpx2.Request
-        ) -> httpx2.Response:
-            response = await super().handle_async_request(request)
-            if request.method == "POST":
-                traffic.status = response.status_code
-            response.stream = Counted(response.stream)
-            return response
-
-    return httpx2.AsyncClient(
-        transport=Counting(trust_env=False),
-        timeout=seconds,
-        trust_env=False,
-        # What is compressed could be larger than what is counted.
-        headers={"Accept-Encoding": "identity"},
-    )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the client's own log out of the owner's; the verdict says what it found."""
-    loggers = [logging.getLogger(name) for name in ("mcp", "httpx2")]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
-
-
 def _verdict(
-    error: BaseException, traffic: _Traffic, seconds: float
+    error: BaseException, traffic: Traffic, seconds: float
 ) -> BackendError | BaseException:
     """Return what the trouble means: not there yet, or no MCP server."""
     import httpx2

@@ -40,8 +40,8 @@ def agent_start(ctx: Context, payload: AgentStart) -> Done:
     if not base.builder().exists(version.image_tag):
         raise Rejected(
             "artifact_missing",
-            f"what was built for version {version.version} is not on this host; roll "
-            "back to it, which builds it again, or update the agent",
+            f"what was built for version {version.version} is not on this host; stop "
+            "the agent and deploy that version, which builds it again",
         )
     env = environment.environment_of(agent, {})
     run = Run(ctx=ctx, target_id=agent.pk, masker=Masker(env.values()))

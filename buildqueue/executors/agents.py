@@ -16,8 +16,8 @@ from uuid import UUID
 
 from .. import conf
 from ..backends.masking import Masker
-from ..builds import environment, lifecycle, results
-from ..builds.lifecycle import opening
+from ..builds import environment, lifecycle, results, secrets
+from ..builds.lifecycle import opening, progress
 from ..builds.payloads import NO_SPEC, Source, Spec
 from ..exceptions import Rejected
 from ..models import Agent, AgentBuild
@@ -80,6 +80,10 @@ def built(ctx: Context, wanted: Wanted) -> Iterator[Made]:
         masker=Masker([*env.values(), *([token] if token else [])]),
         deploying=wanted.deploying,
     )
+    if wanted.env:
+        # Of another system, in clear: from here on it rests as the owner's secret.
+        given = secrets.encrypt_env(agent.owner_id, wanted.env)
+        progress.write(run.fence, secrets_env={**build.secrets_env, **given})
     with run.folder() as folder:
         tree = gathering.gather(run, wanted.source, folder, token=lambda: token)
         version = building.verify(run, tree, _chooser(wanted))

@@ -1,4 +1,4 @@
-"""What is removed by itself? Sources and artifacts that nobody needs any more.
+"""What is removed by itself? Sources, artifacts and uploads that nobody needs any more.
 
 Duties of every worker, each on its own host, once an hour at most: looking through
 everything costs more than what it frees in between. What a rollback needs stays.
@@ -6,16 +6,22 @@ everything costs more than what it frees in between. What a rollback needs stays
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from uuid import UUID
 
 from ..builds import artifacts, sourcepruning
+from ..builds.submission import taking
 from . import base, host
 
 EVERY_SECONDS = 3600.0
 # What is younger may be of a build whose rows are still to come.
 ARTIFACT_AGE_SECONDS = 3600.0
+
+UPLOAD_AGE_SECONDS = 24 * 3600.0
 
 _due: dict[str, float] = {}
 
@@ -47,6 +53,27 @@ def remove_unneeded(*, older_than_seconds: float = ARTIFACT_AGE_SECONDS) -> int:
         for name, target in targets.items()
         if target not in busy
     )
+
+
+def remove_left_uploads() -> int:
+    """Remove the temporary folders of uploads whose process was killed."""
+    return _hourly("uploads", _remove_left_uploads)
+
+
+def _remove_left_uploads() -> int:
+    from ..backends.trees import remove_tree
+
+    found = Path(tempfile.gettempdir()).glob(f"{taking.PREFIX}*")
+    left = [
+        folder
+        for folder in found
+        if base.is_work_folder_old(folder, seconds=UPLOAD_AGE_SECONDS)
+        and folder.stat(follow_symlinks=False).st_uid == os.geteuid()
+        and not folder.is_symlink()
+    ]
+    for folder in left:
+        remove_tree(folder)
+    return len(left)
 
 
 def _hourly(name: str, act: Callable[[], int]) -> int:

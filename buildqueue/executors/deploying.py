@@ -19,6 +19,7 @@ from .base import Run
 
 if TYPE_CHECKING:
     from ..backends.base import InstanceStatus, Runtime, WorkloadSpec
+    from ..backends.localruntime.health import HealthReport
 
 LOG_LINES = 20
 
@@ -91,15 +92,14 @@ def _asked(run: Run, used: Runtime, candidate: Candidate, instance_id: UUID) -> 
         raise
 
 
-def unhealthy(run: Run, used: Runtime, instance_id: UUID, reason: str) -> Rejected:
+def unhealthy(report: HealthReport) -> Rejected:
     """Return why an instance is not healthy: it has ended, or does not answer."""
-    seen = _seen(run, used, instance_id)
-    if _is_alive(seen):
-        return Rejected("health_timeout", f"the new instance is not healthy: {reason}")
+    stays = report.code == "health_timeout"
+    how = "is not healthy" if stays else "does not stay up"
     return Rejected(
-        "start_failed",
-        f"the new instance does not stay up: {reason}",
-        exit_code=seen.exit_code if seen else None,
+        report.code or "health_timeout",
+        f"the new instance {how}: {report.reason}",
+        exit_code=report.exit_code,
     )
 
 

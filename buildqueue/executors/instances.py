@@ -136,5 +136,5 @@ class Instance:
             cancelled=run.lease_watch(),
         )
         if not report.healthy:
-            raise deploying.unhealthy(run, used, instance_id, report.reason)
+            raise deploying.unhealthy(report)
         return results.card_of(report.card)

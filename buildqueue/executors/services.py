@@ -32,7 +32,7 @@ def local_runtime() -> ServiceCommand | None:
     if not _can_run():
         return None
     from ..backends.localruntime.service import KEY_VARIABLE, service
-    from ..builds.secrets import runtime_key
+    from ..builds.secrets import runtime_keys
 
     low, high = conf.get().local_ports
     argv = service(
@@ -43,8 +43,8 @@ def local_runtime() -> ServiceCommand | None:
     )
     if argv is None:
         return None
-    key = runtime_key(host.host_id())
-    return ServiceCommand(argv=argv, env={KEY_VARIABLE: key})
+    keys = runtime_keys(host.host_id())
+    return ServiceCommand(argv=argv, env={KEY_VARIABLE: keys})
 
 
 def stop_local_runtime() -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import urllib.request
-import uuid
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -182,6 +182,10 @@ class Host:
             dying.order(self._deaths, made.job.pk, death)
         return made
 
+    def let_go(self, made: Submission) -> None:
+        """Let a process that waits to die go on."""
+        dying.withdraw(self._deaths, made.job.pk)
+
     @property
     def runtime(self) -> LocalRuntime:
         """Return the runtime of this host."""
@@ -203,12 +207,29 @@ class Host:
                     found.append(process)
         return found
 
-    def keepers(self) -> list[psutil.Process]:
-        """Return the processes that the runtime has started and that live."""
-        daemon = psutil.Process(int(str(self.runtime.ping()["pid"])))
-        return [
-            each for each in daemon.children() if each.status() != psutil.STATUS_ZOMBIE
-        ]
+    def keepers(self) -> list[int]:
+        """Return the pids of the parents of instances, whoever has started them."""
+        root, found = str(host.local_root()), []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                named = any(word.endswith(".keeper") for word in process.cmdline())
+                if named and os.readlink(f"/proc/{process.pid}/fd/2").startswith(root):
+                    found.append(process.pid)
+        return found
+
+    def tree_of(self, agent: Agent) -> set[int]:
+        """Return the pids of the agent's instances and of all below them."""
+        found = set()
+        for instance in self.status(agent).instances:
+            with suppress(psutil.NoSuchProcess):
+                root = psutil.Process(instance.pid)
+                found |= {each.pid for each in [root, *root.children(recursive=True)]}
+        return found
+
+    def scratch_of(self, agent: Agent) -> list[str]:
+        """Return the instances for which there is a folder to write to."""
+        folder = host.local_root() / "scratch" / str(agent.pk)
+        return sorted(each.name for each in folder.glob("*"))
 
     def work_folders(self) -> list[str]:
         """Return the names of the work folders that are there."""

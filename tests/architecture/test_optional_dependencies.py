@@ -63,7 +63,7 @@ django.setup()
 from django.contrib import admin
 from django.core import checks
 from buildqueue import urls
-from buildqueue.management.commands import runworker
+from buildqueue.management.commands import buildqueue as shell, runworker
 from buildqueue.models import BuildJob
 from buildqueue.queue import handlers
 

@@ -139,6 +139,9 @@ class _Reader(ast.NodeVisitor):
         if isinstance(node, ast.IfExp):
             self._code(node.body)
             self._code(node.orelse)
+        elif isinstance(node, ast.BoolOp):
+            for value in node.values:
+                self._code(value)
         elif text is not None:
             self._add(text, node)
         elif isinstance(node, ast.Name) and self._is_parameter(node.id):

@@ -76,6 +76,7 @@ def found_in(source: str) -> Raised:
         "def refuse(why, code): raise Refused(code, why)\nrefuse('words', 'the_code')",
         "def one(code): two(code)\ndef two(code): raise Refused(code)\none('the_code')",
         "def one():\n  code = 'the_code' if x else 'other_code'\n  raise Rejected(code)",
+        "raise Rejected(error.code or 'the_code', 'words')",
         "FAULTS = (('words', Rejected, 'the_code', 'more words'),)",
         "_GONE = ('the_code', 'words')\nraise Rejected(*_GONE)",
         "Report(healthy=False, code='the_code')",

@@ -3,13 +3,14 @@
 An app for a worker's INSTALLED_APPS. A test orders a job's death by a file in the folder
 that the environment names: in which phase, at its begin or at its end before anything
 is stored of it. What is sent is a real SIGKILL, to the process itself; one that is to
-hang there waits for the test to send it.
+wait there goes on once the order is withdrawn, unless the test has killed it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,8 +20,6 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.apps import AppConfig
-
-from .stepped import die
 
 FOLDER = "BUILDQUEUE_TEST_DEATHS"
 
@@ -32,13 +31,7 @@ class Death:
     phase: str
     point: Literal["begin", "end"]
     attempts: int = 1  # the first so many
-    hangs: bool = False  # there, until somebody kills it
-
-    def happen(self) -> None:
-        """Die now, or wait for it."""
-        if self.hangs:
-            threading.Event().wait()
-        die()
+    waits: bool = False  # there, until it is killed or the order is withdrawn
 
 
 def order(folder: Path, job_id: UUID, death: Death) -> None:
@@ -46,10 +39,18 @@ def order(folder: Path, job_id: UUID, death: Death) -> None:
     (folder / str(job_id)).write_text(json.dumps(asdict(death)))
 
 
+def withdraw(folder: Path, job_id: UUID) -> None:
+    """Let a process that waits to die go on."""
+    (folder / str(job_id)).unlink()
+
+
 def ordered(job_id: UUID) -> Death | None:
     """Return how the job is to die, if it is."""
-    file = Path(os.environ[FOLDER]) / str(job_id)
-    return Death(**json.loads(file.read_text())) if file.exists() else None
+    try:
+        told = (Path(os.environ[FOLDER]) / str(job_id)).read_text()
+    except FileNotFoundError:
+        return None
+    return Death(**json.loads(told))
 
 
 class DyingConfig(AppConfig):
@@ -82,5 +83,10 @@ def _die_at(run: Any, phase: str, point: str) -> None:
     death = ordered(run.ctx.job.pk)
     if death is None or run.ctx.attempt > death.attempts:
         return
-    if (death.phase, death.point) == (phase, point):
-        death.happen()
+    if (death.phase, death.point) != (phase, point):
+        return
+    while death.waits:
+        threading.Event().wait(0.02)
+        if ordered(run.ctx.job.pk) is None:
+            return
+    os.kill(os.getpid(), signal.SIGKILL)

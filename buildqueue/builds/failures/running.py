@@ -131,6 +131,10 @@ HOST: Final[Rows] = {
         "the connector does not answer yet",
         "It is tried again. If it stays: is the connector up? Read its log.",
     ),
+    "mcp_client_missing": (
+        "the worker has no MCP client, so no connector can be asked whether it is ready",
+        "Install the extra that the reason names on the worker's host.",
+    ),
     "workload_starting": (
         "the address is asked while its target is being started",
         "Ask again in some seconds.",

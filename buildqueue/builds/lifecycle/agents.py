@@ -72,7 +72,7 @@ def reopen(job: BuildJob) -> None:
         raise Refused(
             "build_missing", "the job has no build any more; upload anew", status=409
         )
-    if build.source_key and not sources.exists(build.source_key):
+    if build.source_key and not sources.renew(build.source_key):
         raise Refused(
             "source_missing", "the source is no longer kept; upload it anew", status=409
         )

@@ -10,7 +10,7 @@ In clear they exist where a process is started with them, and nowhere else.
 
 from __future__ import annotations
 
-from .keys import decrypt, encrypt, runtime_key
+from .keys import decrypt, encrypt, runtime_keys
 from .rotation import RotationReport, rotate
 from .variables import check_env, check_stored, decrypt_env, encrypt_env
 from .vault import SecretName, names, read_secret, remove_secret, set_secret
@@ -28,6 +28,6 @@ __all__ = [
     "read_secret",
     "remove_secret",
     "rotate",
-    "runtime_key",
+    "runtime_keys",
     "set_secret",
 ]

@@ -46,9 +46,13 @@ def renewed(owner_id: str, token: str) -> str | None:
         raise unreadable() from None
 
 
-def runtime_key(host_id: str) -> str:
-    """Return the key that seals what the runtime of a host keeps on its disk."""
-    return _keys(b"buildqueue runtime " + host_id.encode())[0].decode("ascii")
+def runtime_keys(host_id: str) -> str:
+    """Return the keys of what the runtime of a host keeps on its disk, with commas.
+
+    The newest is first and seals; the others open what was sealed before a rotation.
+    """
+    keys = _keys(b"buildqueue runtime " + host_id.encode())
+    return ",".join(key.decode("ascii") for key in keys)
 
 
 def unreadable(name: str | None = None) -> Rejected:

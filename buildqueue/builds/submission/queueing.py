@@ -10,7 +10,7 @@ from ...models import Agent, AgentBuild, BuildJob
 from ...queue import database
 from ...queue.enqueueing import enqueue
 from ...queue.outcomes import Actor
-from .. import hosts, payloads, removal
+from .. import hosts, payloads, removal, secrets
 from ..lifecycle import opening
 from ..payloads import Payload, Source
 from .wishes import NO_WISHES, Wishes
@@ -53,6 +53,7 @@ class Request:
 def queue(request: Request) -> Submission:
     """Insert build, version and job in the caller's transaction."""
     agent = request.agent
+    secrets.check_stored({**agent.secrets_env, **request.wishes.secrets_env})
     asked = opening.NewBuild(
         id=uuid4(),
         version=request.version,

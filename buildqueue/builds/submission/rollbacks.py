@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from ...exceptions import Refused
 from ...models import Agent, AgentVersion
 from ...queue import database
 from ...queue.outcomes import Actor
-from ...states import VersionStatus
+from ...states import DeploymentStatus, VersionStatus
 from .. import versions
 from ..lifecycle import opening
+from ..lifecycle.rows import deployments
 from ..payloads import Rollback
 from .queueing import Request, Submission, queue
 
@@ -23,7 +24,8 @@ def submit_rollback(
     """Queue the deployment of a version that is built: archived, or never deployed yet.
 
     Without a version the newest of those that were active before. Afterwards the one
-    that is active now can be gone back to in the same way.
+    that is active now can be gone back to in the same way. The active one can be
+    deployed again when it does not run, as after the loss of its host.
     """
     with database.atomic():
         locked = opening.reopen_agent(agent)
@@ -49,6 +51,13 @@ def submit_rollback(
         )
 
 
+def eligible(agent: Agent) -> QuerySet[AgentVersion]:
+    """Return the versions that can be deployed again, or for the first time."""
+    ready = Q(can_rollback=True) | Q(status=VersionStatus.PUSHED)
+    rows = AgentVersion.objects.using(database.alias()).filter(agent=agent)
+    return rows.filter(ready | _idle(agent))
+
+
 def _target(agent: Agent, wanted: str | None) -> AgentVersion:
     rows = AgentVersion.objects.using(database.alias()).filter(agent=agent)
     if wanted is None:
@@ -61,9 +70,8 @@ def _target(agent: Agent, wanted: str | None) -> AgentVersion:
             status=404,
             fields={"version": "not found"},
         )
-    ready = Q(can_rollback=True) | Q(status=VersionStatus.PUSHED)
-    if found.is_active or not rows.filter(ready, pk=found.pk).exists():
-        why = "is the active one" if found.is_active else "cannot be deployed again"
+    if not eligible(agent).filter(pk=found.pk).exists():
+        why = "is running" if found.is_active else "cannot be deployed again"
         raise Refused(
             "version_not_eligible",
             f"version {wanted} {why}; choose one that is archived or pushed",
@@ -72,11 +80,17 @@ def _target(agent: Agent, wanted: str | None) -> AgentVersion:
     return found
 
 
-def _newest(eligible: list[AgentVersion]) -> AgentVersion:
-    if not eligible:
+def _idle(agent: Agent) -> Q:
+    """Return what lets the active version be deployed again: that it does not run."""
+    running = deployments(agent.pk).filter(status=DeploymentStatus.RUNNING)
+    return Q(pk__in=[]) if running.exists() else Q(is_active=True)
+
+
+def _newest(earlier: list[AgentVersion]) -> AgentVersion:
+    if not earlier:
         raise Refused(
             "nothing_to_roll_back_to",
             "there is no earlier version that could be deployed again",
             status=409,
         )
-    return max(eligible, key=lambda each: versions.numbers(each.version) or (0, 0, 0))
+    return max(earlier, key=lambda each: versions.numbers(each.version) or (0, 0, 0))

@@ -18,6 +18,8 @@ from ...exceptions import Refused, Rejected, Unavailable
 from .. import sources, versions
 from ..payloads import StoredSource
 
+PREFIX = "buildqueue-upload-"  # of the temporary folders
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
@@ -36,7 +38,7 @@ def take(source: BinaryIO) -> Taken:
 @contextmanager
 def _checked(source: BinaryIO) -> Iterator[tuple[sources.Spooled, str | None]]:
     """Yield the source in a local file and the version it states; refuse a bad one."""
-    with tempfile.TemporaryDirectory(prefix="buildqueue-upload-") as folder:
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
         spooled = sources.spool(source, Path(folder) / "source")
         tree = Path(folder) / "tree"
         try:

@@ -113,6 +113,7 @@ def limits(command: ArgumentParser) -> None:
         dest="ports",
         action="append",
         type=int,
+        metavar="PORT",
         help="A port that it listens on; may be repeated.",
     )
     command.add_argument("--replicas", type=int, help="How many copies of it run.")

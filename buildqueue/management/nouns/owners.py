@@ -22,13 +22,14 @@ def key_of(typed: str) -> str:
     text = words(typed)
     if text.startswith(FOREIGN) and text != FOREIGN:
         return text.removeprefix(FOREIGN)
-    found = _user("pk", text) or _user(get_user_model().USERNAME_FIELD, text)
-    if found is None:
-        raise NotFound(
-            f"no user has the name or key {text!r}; the key of another system's user "
-            f"is written {FOREIGN}{text}"
-        )
-    return found
+    keys = [key for key in _users("pk", text) if key == text]  # 01 is not the key 1
+    found = keys or _users(get_user_model().USERNAME_FIELD, text)
+    if len(found) == 1:
+        return found[0]
+    raise NotFound(
+        f"no user has the name or key {text!r}; the key of another system's user is "
+        f"written {FOREIGN}{text}"
+    )
 
 
 def likely_key(typed: str) -> str:
@@ -38,10 +39,11 @@ def likely_key(typed: str) -> str:
     return words(typed)
 
 
-def _user(field: str, text: str) -> str | None:
-    users = get_user_model()._default_manager.filter(**{field: text})
+def _users(field: str, text: str) -> list[str]:
+    """Return the keys of the users, two at most; none for what no such field holds."""
+    users = get_user_model()._default_manager
     try:
-        found = list(users.values_list("pk", flat=True)[:2])
+        found = users.filter(**{field: text}).values_list("pk", flat=True)
+        return [str(pk) for pk in found[:2]]
     except (FieldError, ValidationError, ValueError, OverflowError):
-        return None  # names or keys of another type
-    return str(found[0]) if len(found) == 1 else None
+        return []

@@ -281,3 +281,11 @@ def test_a_stranger_on_the_port_is_not_taken_for_the_instance() -> None:
 def test_waiting_ends_when_it_is_cancelled() -> None:
     with served(manner="silent") as server, pytest.raises(Cancelled):
         server.wait_ready(cancelled=lambda: True)
+
+
+def test_a_worker_without_the_client_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mcpprobe, "find_spec", lambda name: None)
+    with served() as server, pytest.raises(Unavailable, match=r"\[mcp\]"):
+        server.wait_ready()

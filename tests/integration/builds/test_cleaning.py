@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from buildqueue.builds.retirement import delete_agent
 from buildqueue.executors import cleaning
 from buildqueue.queue import verbs
 
 from .acting import fresh, rollback, standalone, update
-from .conftest import ANNA, World, job_of, upload, version_at
+from .conftest import ANNA, Crash, World, job_of, upload, version_at
 
 
 def _clean() -> int:
@@ -98,3 +103,39 @@ def test_the_duty_looks_once_an_hour(world: World, monkeypatch: Any) -> None:
     assert cleaning.prune_artifacts() == 3
     assert cleaning.prune_artifacts() == 0
     assert len(asked) == 1
+
+
+def test_the_folder_of_a_killed_upload_is_removed_after_a_day(
+    world: World, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(cleaning, "_due", {})
+    old, new = (tmp_path / f"buildqueue-upload-{name}" for name in ("old", "new"))
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "source").write_bytes(b"x")
+    os.utime(old, (0, 0))
+
+    assert cleaning.remove_left_uploads() == 1
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_a_clean_up_that_is_killed_is_finished_by_the_next(world: World) -> None:
+    made = [upload(name=f"agent-{number}", program="UNHEALTHY") for number in range(3)]
+    world.work()
+    assert len(world.builder.programs) == len(made)
+    removed: list[str] = []
+
+    def die_at_the_second(reference: str) -> None:
+        if removed:
+            raise Crash
+        removed.append(reference)
+
+    kept = world.builder.remove
+    world.builder.remove = lambda one: (die_at_the_second(one), kept(one))[1]  # type: ignore[method-assign]
+    with pytest.raises(Crash):
+        _clean()
+    world.builder.remove = kept  # type: ignore[method-assign]
+
+    assert _clean() == len(made) - 1
+    assert world.builder.programs == {}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from buildqueue.builds import secrets
+from buildqueue.builds import running, secrets
 from buildqueue.builds.submission import GitRequest, Submission, submit_clone
 from buildqueue.exceptions import Refused
 from buildqueue.models import Agent, AgentBuild, AgentVersion, BuildJob
@@ -259,6 +259,10 @@ def test_a_legacy_clone_runs(world: World, tmp_path: Path) -> None:
     assert version_at(fresh(agent).url) == "1.2.0"
     assert world.runtime.specs[-1].env == {"PLAIN": "of another system"}
     assert build.source_key  # another host could build it now
+    running.restart_agent(fresh(agent), actor=ANNA)
+    world.work()
+    assert world.runtime.specs[-1].env == {"PLAIN": "of another system"}
+    assert "of another" not in str(fresh(agent).secrets_env)
 
 
 def test_a_refused_legacy_clone_restores_what_the_agent_was(world: World) -> None:

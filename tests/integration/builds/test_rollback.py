@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from buildqueue.builds import sources
+from buildqueue.builds.retirement import stop_agent
 from buildqueue.exceptions import Refused
 from buildqueue.models import AgentBuild, AgentVersion
 from buildqueue.queue.outcomes import Actor
 
 from .acting import fresh, rollback, running_of, standalone, update, versions_of
-from .conftest import World, agent_of, build_of, job_of, upload, version_at
+from .conftest import ANNA, World, agent_of, build_of, job_of, upload, version_at
 
 
 @pytest.fixture
@@ -172,3 +173,18 @@ def test_a_failed_standalone_build_leaves_the_agent_and_frees_its_version(
     assert (job_of(apart).status, build_of(apart).status) == ("failed", "failed")
     assert "2.0.0" not in versions_of(two)
     assert (fresh(two).status, fresh(two).version) == ("running", "1.0.1")
+
+
+def test_the_active_version_is_deployed_again_when_it_does_not_run(
+    world: World, two: Any
+) -> None:
+    stop_agent(two, actor=ANNA)
+    world.work()
+    world.builder.remove(two.image)
+
+    again = rollback(fresh(two), "1.0.1")
+    world.work()
+
+    assert job_of(again).status == "done", job_of(again).error_msg
+    assert versions_of(two) == {"1.0.0": "archived", "1.0.1": "active"}
+    assert version_at(fresh(two).url) == "1.0.1"

@@ -20,6 +20,8 @@ from tests.support.waiting import wait_until
 
 from .conftest import Here, connector_of, job_of, submit, tools_of
 
+pytestmark = pytest.mark.slow
+
 
 def _wait_step(job: BuildJob, name: str) -> None:
     begun = JobEvent.objects.filter(job=job, kind="step_started", title=name)
@@ -58,7 +60,7 @@ def test_a_build_that_is_killed_while_it_waits_goes_on_with_the_same_server(
     assert len(titles) == len(set(titles)), "a finished step was run again"
 
 
-@pytest.mark.parametrize("step", ["fetch", "build", "deploy"])
+@pytest.mark.parametrize("step", ["build", "deploy"])
 def test_a_build_whose_worker_is_killed_ends_done_on_another(
     here: Here, step: str
 ) -> None:

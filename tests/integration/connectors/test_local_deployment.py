@@ -141,6 +141,7 @@ def test_a_slow_server_is_waited_for(local: Local) -> None:
     assert job_of(submitted).status == "done"
 
 
+@pytest.mark.slow
 def test_a_server_that_installs_the_official_package_is_deployed(local: Local) -> None:
     worker, _ = local
     submitted = submit(source=real_zip())

@@ -137,6 +137,31 @@ def test_deleting_in_the_middle_leaves_no_process(
     assert not BuildJob.objects.filter(completed_at=None).exists()
 
 
+@pytest.mark.parametrize("point", ["delete", "stop", "remove"])
+def test_a_deletion_that_is_killed_is_finished_by_the_next_attempt(
+    world: World, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted = submit()
+    world.work()
+    (job,) = delete_connector(submitted.connector, actor=ANNA)
+    remove = world.builder.remove
+
+    def die(reference: str = "") -> None:
+        monkeypatch.setattr(world.builder, "remove", remove)
+        raise Crash
+
+    if point == "remove":
+        monkeypatch.setattr(world.builder, "remove", die)
+    else:
+        world.interfere(point, die)
+    world.work()
+
+    job.refresh_from_db()
+    assert (job.status, job.crashes) == ("done", 1)
+    assert world.runtime.workloads() == []
+    assert world.builder.programs == {}
+
+
 def test_nothing_waits_for_a_host_that_is_gone(world: World) -> None:
     submitted = submit()
     world.work()

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from buildqueue.builds import secrets
 from buildqueue.builds.lifecycle.connectoropening import TOKEN
+from buildqueue.builds.submission import GitRequest
 from buildqueue.executors import base, host
 from buildqueue.models import JobEvent, McpConnector, McpConnectorTool
 from buildqueue.queue import verbs
 from buildqueue.queue.outcomes import Actor
 from tests.integration.builds.conftest import ANNA, World, version_at
+from tests.support.gitserver import GitServer, git_server
 
 from .conftest import PROGRAM, build_of, connector_of, job_of, submit, tools_of
 
@@ -252,3 +256,30 @@ def running(world: World, connector: McpConnector) -> list[str]:
     """Return the instances of the connector that run."""
     seen = world.runtime.status(str(connector.pk))
     return [one.instance_id for one in seen.instances if one.pid] if seen else []
+
+
+@pytest.fixture
+def server(world: World, settings: Any) -> Iterator[GitServer]:
+    """Return a git server that the settings allow."""
+    with git_server() as made:
+        settings.BUILDQUEUE = {**settings.BUILDQUEUE, **made.settings}
+        yield made
+
+
+def test_a_private_repository_becomes_a_connector_with_the_owners_secret(
+    world: World, server: GitServer
+) -> None:
+    server.require_token("plain-token")
+    commit = server.repository("team/tools").commit({"main.py": PROGRAM})
+    secrets.set_secret("1", "GIT", "plain-token")
+    git = GitRequest(url=server.url("team/tools"), secret="GIT")
+
+    submitted = submit(source=None, git=git, caller=BERT)
+    world.work()
+
+    build = build_of(submitted)
+    assert (job_of(submitted).error_msg, job_of(submitted).status) == (None, "done")
+    assert (build.commit_hash, build.github_url) == (commit, git.url)
+    assert build.source_key
+    assert connector_of(submitted).build_status == "running"
+    assert "plain-token" not in json.dumps(submitted.job.payload)

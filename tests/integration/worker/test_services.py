@@ -28,7 +28,8 @@ def broken():
     raise RuntimeError("the host's own fault")
 """
 START = """
-import sys
+import sys, django
+django.setup()
 from buildqueue.worker.nursery import Nursery
 Nursery().start_services(["services.broken", f"services.{sys.argv[1]}"])
 """
@@ -49,7 +50,8 @@ def test_a_service_sees_its_own_environment_alone(
         env={
             "PATH": os.environ["PATH"],
             "PYTHONPATH": f"{repository}:{tmp_path}",
-            "DATABASE_URL": "postgresql://secret",
+            "DATABASE_URL": "postgresql://secret@127.0.0.1/none",
+            "DJANGO_SETTINGS_MODULE": "tests.settings",
         },
         check=True,
     )

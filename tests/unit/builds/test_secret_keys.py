@@ -65,10 +65,20 @@ def test_another_owner_cannot_read_it() -> None:
     assert token not in str(refused.value)
 
 
-def test_the_key_of_a_runtime_is_no_owners_key() -> None:
-    sealed = Fernet(secrets.runtime_key("h1"))
+def test_a_runtime_opens_what_was_sealed_before_a_rotation(settings: Any) -> None:
+    settings.BUILDQUEUE = {**settings.BUILDQUEUE, "SECRET_KEYS": ("a" * 40,)}
+    (before,) = secrets.runtime_keys("h1").split(",")
+    settings.BUILDQUEUE = {**settings.BUILDQUEUE, "SECRET_KEYS": ("b" * 40, "a" * 40)}
+    newest, older = secrets.runtime_keys("h1").split(",")
 
-    assert secrets.runtime_key("h1") != secrets.runtime_key("h2")
+    assert older == before
+    assert newest != before
+
+
+def test_the_key_of_a_runtime_is_no_owners_key() -> None:
+    sealed = Fernet(secrets.runtime_keys("h1").split(",")[0])
+
+    assert secrets.runtime_keys("h1") != secrets.runtime_keys("h2")
     with pytest.raises(Rejected):
         secrets.decrypt("h1", sealed.encrypt(b"x").decode())
 
