@@ -79,6 +79,21 @@ LEGAL: dict[str, Row] = {
         "event": "job.done",
         "body": {},
     },
+    "agentgrant": {"agent_id": "{agent}", "grant_type": "user", "grantee_id": "2"},
+    "mcpconnectortool": {"connector_id": "{connector}", "name": "search"},
+    "ownersecret": {"owner_id": "1", "name": "TOKEN", "encrypted_value": "x"},
+    "source": {"key": "sources/00/0.zip", "sha256": "0" * 64, "size": 1},
+    "sourcewatch": {
+        "agent_id": "{agent}",
+        "git_url": "https://example.org/a",
+        "ref": "main",
+    },
+    "proposal": {
+        "id": A,
+        "agent_id": "{agent}",
+        "watch_id": "{watch}",
+        "commit_hash": "0" * 40,
+    },
 }
 RUNNING: Row = {
     "status": "in_progress",
@@ -302,6 +317,41 @@ ILLEGAL: list[Illegal] = [
     Illegal("chk_notices_sent", "notice", {"status": "sent"}),
     Illegal("chk_notices_sent", "notice", {"sent_at": ALWAYS}),
     Illegal("notices_once", "notice", {"id": B}, after=({},)),
+    # what agents are like, and to whom they are opened
+    Illegal("chk_agents_replicas", "agent", {"replicas": 0}),
+    Illegal("chk_agents_replicas", "agent", {"replicas": 17}),
+    Illegal("agent_grants_uniq", "agentgrant", {}, after=({},)),
+    Illegal("chk_agent_grants_type", "agentgrant", {"grant_type": "made_up"}),
+    *(
+        Illegal("chk_agent_grants_public", "agentgrant", changes)
+        for changes in (
+            {"grantee_id": "*"},
+            {"grantee_id": ""},
+            {"grant_type": "public"},
+            {"grant_type": "public", "grantee_id": "*", "can_manage": True},
+        )
+    ),
+    Illegal("connector_tools_uniq", "mcpconnectortool", {}, after=({},)),
+    # secrets and sources
+    Illegal("owner_secrets_uniq", "ownersecret", {}, after=({},)),
+    Illegal("chk_owner_secrets_name", "ownersecret", {"name": "1X"}),
+    Illegal("chk_owner_secrets_name", "ownersecret", {"name": "A-B"}),
+    Illegal("chk_owner_secrets_name", "ownersecret", {"name": ""}),
+    Illegal("chk_sources_size", "source", {"size": -1}),
+    Illegal("chk_sources_sha256", "source", {"sha256": "x" * 64}),
+    # watches and proposals
+    Illegal("source_watches_uniq", "sourcewatch", {}, after=({},)),
+    _statuses("chk_source_watches_status", "sourcewatch"),
+    _statuses("chk_source_watches_mode", "sourcewatch", "mode"),
+    _statuses("chk_source_watches_bump", "sourcewatch", "bump"),
+    Illegal("chk_source_watches_interval", "sourcewatch", {"interval_minutes": 0}),
+    Illegal("chk_source_watches_interval", "sourcewatch", {"interval_minutes": 10_081}),
+    Illegal("proposals_one_per_commit", "proposal", {"id": B}, after=({},)),
+    Illegal(
+        "chk_proposals_status", "proposal", {"status": "made_up", "decided_at": ALWAYS}
+    ),
+    Illegal("chk_proposals_decided", "proposal", {"status": "accepted"}),
+    Illegal("chk_proposals_decided", "proposal", {"decided_at": ALWAYS}),
 ]
 
 
@@ -316,7 +366,7 @@ def insert(table: str, row: Row, references: dict[str, str] | None = None) -> st
         for name, value in row.items()
     }
     columns = ", ".join(values)
-    key = "job_id" if table == "jobprogress" else "id"
+    key = {"jobprogress": "job_id", "source": "key"}.get(table, "id")
     marks = ", ".join(["%s"] * len(values))
     with connection.cursor() as cursor:
         cursor.execute(
@@ -335,6 +385,9 @@ def make_references() -> dict[str, str]:
         "mcpconnector", LEGAL["mcpconnector"] | {"name": "referred", "owner_id": "0"}
     )
     made["build"] = insert("agentbuild", LEGAL["agentbuild"], made)
+    made["watch"] = insert(
+        "sourcewatch", LEGAL["sourcewatch"] | {"ref": "referred"}, made
+    )
     made["job"] = insert("buildjob", LEGAL["buildjob"])
     made["other_job"] = insert("buildjob", LEGAL["buildjob"])
     return made

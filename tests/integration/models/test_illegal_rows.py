@@ -32,6 +32,10 @@ STATUS_CHECKS: dict[str, type[models.TextChoices]] = {
     "chk_workers_status": states.WorkerStatus,
     "chk_job_actions_status": states.ActionStatus,
     "chk_notices_status": states.NoticeStatus,
+    "chk_source_watches_status": states.WatchStatus,
+    "chk_source_watches_mode": states.WatchMode,
+    "chk_proposals_status": states.ProposalStatus,
+    "chk_agent_grants_type": states.GrantType,
 }
 
 
