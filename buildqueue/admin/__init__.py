@@ -21,9 +21,13 @@
     jobwork     the part of it between facts and log: question, actions, progress, steps
     answering   a job's question as a form
     waiting     what waits for a person, in numbers
-    related     the latest rows that belong to an agent or connector
-    jobs (jobacts, jobcolumns), agents and tokens (domainacts), versions, builds,
-    connectors, notices, workers, overview: one family a file
+    related     the latest rows that belong to an agent, a connector or a watch
+    parts       which rows those are, and what is shown of each
+    wishes      ports, limits and folders in words
+    repositories  where a source came from, without any login
+    jobs (jobacts, jobcolumns), agents (agentacts), connectors, secrets and tokens
+    (domainacts), watches and proposals (watchacts), versions, builds, sources, notices,
+    workers, overview: one family a file
 
 No rule lives here: `states` says which verb is allowed, `queue.verbs` and `builds` apply
 it, and a permission of its own guards each.
@@ -44,7 +48,11 @@ if apps.is_installed("django.contrib.admin"):
         jobs,
         notices,
         overview,
+        proposals,
+        secrets,
+        sources,
         tokens,
         versions,
+        watches,
         workers,
     )

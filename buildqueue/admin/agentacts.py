@@ -33,9 +33,11 @@ def _why_not(agent: Agent) -> str:
 
 
 def _why_not_start(agent: Agent) -> str:
+    if found := _without_version(agent):
+        return found
     if agent.status == AgentStatus.RUNNING:
         return _("it is running; a restart has it take over its settings")
-    return _why_not(agent) or _without_version(agent)
+    return ""
 
 
 def _without_version(agent: Agent) -> str:

@@ -1,7 +1,7 @@
-"""Agents, their versions and deployments: what is there, where it runs, what failed.
+"""Agents: what is there, what each wants and has, what failed, and the verbs.
 
-Stopping and deleting are verbs of `builds/retirement.py`; the pages only ask for them.
-Ciphertext is never shown, only which names it has.
+The verbs are those of `builds`; the pages only ask for them. Of an environment the names
+are shown: neither a value nor its ciphertext.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..models import Agent, AgentBuild, AgentDeployment, AgentVersion, BuildJob
+from ..models import Agent
 from ..states import AgentStatus
-from . import display, moments, people
+from . import display, moments, parts, people, wishes
 from .acts import ActingAdmin
+from .agentacts import AGENT_ACTS
 from .changelist import OwnedChangeList
-from .domainacts import AGENT_ACTS
 from .filters import DeletedFilter
-from .related import Related, latest
+from .related import latest
 
 
 @admin.register(Agent)
@@ -35,22 +35,58 @@ class AgentAdmin(ActingAdmin):
     allowed_lookups = frozenset({"status__exact", "deleted"})
     ordering = ("-created_at", "-id")
     search_fields = ("name__startswith", "owner_id")
-    fields = (
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": (
+                    "state",
+                    "address",
+                    "active",
+                    "owner",
+                    "created",
+                    "deleted_at",
+                )
+            },
+        ),
+        (
+            gettext_lazy("What it wants"),
+            {
+                "fields": (
+                    "wanted_ports",
+                    "copies",
+                    "limits",
+                    "writes_to",
+                    "variables",
+                )
+            },
+        ),
+        (
+            gettext_lazy("About it"),
+            {
+                "fields": (
+                    "display_name",
+                    "description",
+                    "tags",
+                    "image_name",
+                    "is_public",
+                )
+            },
+        ),
+    )
+    readonly_fields = (
         "state",
         "address",
-        "version",
-        "display_name",
-        "description",
+        "active",
         "owner",
-        "image",
-        "tags",
-        "secret_names",
-        "is_public",
-        "writable_path",
         "created",
-        "deleted_at",
+        "wanted_ports",
+        "copies",
+        "limits",
+        "writes_to",
+        "variables",
+        "image_name",
     )
-    readonly_fields = ("state", "address", "owner", "created", "secret_names")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         """Return the list that knows the owners' names."""
@@ -59,16 +95,21 @@ class AgentAdmin(ActingAdmin):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        """Add the buttons and what belongs to the agent."""
+        """Add the buttons and what belongs to the agent, what waits for a person first."""
         agent = kwargs.get("obj")
         if isinstance(agent, Agent):
             context["buttons"] = self.buttons(request, agent)
-            context["related"] = self._related(request, agent)
+            mine = (
+                parts.open_proposals(agent),
+                parts.versions(agent),
+                parts.deployments(agent),
+                parts.builds(agent),
+                parts.jobs(agent=agent.pk),
+                parts.watches(agent),
+                parts.grants(agent),
+            )
+            context["related"] = [latest(self, request, part) for part in mine]
         return super().render_change_form(request, context, *args, **kwargs)
-
-    def _related(self, request: HttpRequest, agent: Agent) -> list[Related]:
-        models = (BuildJob, AgentVersion, AgentDeployment, AgentBuild)
-        return [latest(self, request, model, {"agent": agent.pk}) for model in models]
 
     @admin.display(description=gettext_lazy("Status"))
     def state(self, agent: Agent) -> display.Shown:
@@ -86,6 +127,12 @@ class AgentAdmin(ActingAdmin):
             return _("%(address)s (reserved)") % {"address": agent.url}
         return display.outside(agent.url)
 
+    @admin.display(description=gettext_lazy("Active version"))
+    def active(self, agent: Agent) -> display.Shown:
+        """The version that runs, or would be started."""
+        found = agent.versions.filter(is_active=True).first()
+        return found.version if found else _("none yet")
+
     @admin.display(description=gettext_lazy("Owner"))
     def owner(self, agent: Agent) -> str:
         """Whose it is."""
@@ -96,7 +143,32 @@ class AgentAdmin(ActingAdmin):
         """How long ago it was registered."""
         return moments.ago(agent.created_at)
 
-    @admin.display(description=gettext_lazy("Secrets"))
-    def secret_names(self, agent: Agent) -> str:
+    @admin.display(description=gettext_lazy("Ports"))
+    def wanted_ports(self, agent: Agent) -> str:
+        """What its owner asked for."""
+        return wishes.ports(agent.ports)
+
+    @admin.display(description=gettext_lazy("Copies"))
+    def copies(self, agent: Agent) -> str:
+        """How many of it run side by side."""
+        return str(agent.replicas)
+
+    @admin.display(description=gettext_lazy("Limits of each copy"))
+    def limits(self, agent: Agent) -> str:
+        """Memory, processors and processes."""
+        return wishes.limits(agent.resources)
+
+    @admin.display(description=gettext_lazy("Keeps files"))
+    def writes_to(self, agent: Agent) -> str:
+        """Whether it has a folder that outlives its instances."""
+        return wishes.writable(agent)
+
+    @admin.display(description=gettext_lazy("Environment"))
+    def variables(self, agent: Agent) -> str:
         """The names alone."""
-        return ", ".join(sorted(agent.secrets_env or {})) or display.NOTHING
+        return display.names(agent.secrets_env)
+
+    @admin.display(description=gettext_lazy("Image"))
+    def image_name(self, agent: Agent) -> display.Shown:
+        """What it is run from."""
+        return display.mono(agent.image)

@@ -38,6 +38,8 @@ class ReadOnlyAdmin(_ModelAdmin):
     empty_value_display = display.NOTHING
     # The parameters that the list's address may carry; anything else is refused.
     allowed_lookups: ClassVar[frozenset[str]] = frozenset()
+    # What a program has printed: shown to who may see logs.
+    printed: ClassVar[frozenset[str]] = frozenset()
 
     class Media:
         css = {"all": ["buildqueue/admin.css"]}
@@ -67,6 +69,18 @@ class ReadOnlyAdmin(_ModelAdmin):
         if not self.has_view_permission(request):
             name = f"{self.opts.app_label}.view_{self.opts.model_name}"
             raise forbidding.Lacking(name)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Leave out what was printed for who may not see logs."""
+        found = super().get_fieldsets(request, obj)
+        if request.user.has_perm("buildqueue.view_log"):
+            return found
+        hidden = self.printed
+        kept = [
+            (title, part | {"fields": [f for f in part["fields"] if f not in hidden]})
+            for title, part in found
+        ]
+        return [(title, part) for title, part in kept if part["fields"]]
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Rows are made by the queue, not by a form."""

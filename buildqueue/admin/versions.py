@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 
 from ..models import AgentDeployment, AgentVersion
 from ..states import DeploymentStatus
-from . import display, moments
+from . import display, moments, wishes
 from .base import ReadOnlyAdmin
 
 
@@ -32,12 +32,12 @@ class AgentVersionAdmin(ReadOnlyAdmin):
         "is_active",
         "can_rollback",
         "previous_version",
-        "image_tag",
+        "image",
         "changelog",
         "build",
         "created",
     )
-    readonly_fields = ("state", "created")
+    readonly_fields = ("state", "image", "created")
 
     @admin.display(description=gettext_lazy("Status"))
     def state(self, version: AgentVersion) -> display.Shown:
@@ -48,6 +48,11 @@ class AgentVersionAdmin(ReadOnlyAdmin):
     def created(self, version: AgentVersion) -> display.Shown:
         """How long ago it was reserved."""
         return moments.ago(version.created_at)
+
+    @admin.display(description=gettext_lazy("Image"))
+    def image(self, version: AgentVersion) -> display.Shown:
+        """What it is run from."""
+        return display.mono(version.image_tag)
 
 
 @admin.register(AgentDeployment)
@@ -75,18 +80,35 @@ class AgentDeploymentAdmin(ReadOnlyAdmin):
         "version",
         "build",
         "state",
+        "address",
+        "created",
+        "restart_count",
+        "crash",
+        "crashed_at",
         "runtime",
         "host",
-        "address",
+        "image",
+        "used_ports",
         "replicas",
-        "spec_image",
-        "restart_count",
-        "crash_reason",
-        "crashed_at",
+        "limits",
+        "writes_to",
+        "variables",
         "last_output",
-        "created",
     )
-    readonly_fields = ("version", "state", "address", "created", "last_output")
+    printed = frozenset({"last_output"})
+    readonly_fields = (
+        "version",
+        "state",
+        "address",
+        "created",
+        "crash",
+        "image",
+        "used_ports",
+        "limits",
+        "writes_to",
+        "variables",
+        "last_output",
+    )
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -126,6 +148,36 @@ class AgentDeploymentAdmin(ReadOnlyAdmin):
     def created(self, deployment: AgentDeployment) -> display.Shown:
         """How long ago it was begun."""
         return moments.ago(deployment.created_at)
+
+    @admin.display(description=gettext_lazy("Crash reason"))
+    def crash(self, deployment: AgentDeployment) -> display.Shown:
+        """Why it did not stay up."""
+        return display.block(deployment.crash_reason)
+
+    @admin.display(description=gettext_lazy("Image"))
+    def image(self, deployment: AgentDeployment) -> display.Shown:
+        """What it was run from."""
+        return display.mono(deployment.spec_image)
+
+    @admin.display(description=gettext_lazy("Ports"))
+    def used_ports(self, deployment: AgentDeployment) -> str:
+        """The ports of its program."""
+        return wishes.ports(deployment.spec_ports)
+
+    @admin.display(description=gettext_lazy("Limits of each copy"))
+    def limits(self, deployment: AgentDeployment) -> str:
+        """Memory, processors and processes."""
+        return wishes.limits(deployment.spec_resources)
+
+    @admin.display(description=gettext_lazy("Keeps files"))
+    def writes_to(self, deployment: AgentDeployment) -> str:
+        """Whether it had a folder that outlives it."""
+        return wishes.writable(deployment)
+
+    @admin.display(description=gettext_lazy("Environment"))
+    def variables(self, deployment: AgentDeployment) -> str:
+        """The names alone."""
+        return display.names(deployment.spec_env)
 
     @admin.display(description=gettext_lazy("Last output"))
     def last_output(self, deployment: AgentDeployment) -> display.Shown:

@@ -158,7 +158,7 @@ def proposal_accept(request: HttpRequest, proposal_id: UUID) -> HttpResponse:
 
 @router.post(
     "/proposals/{proposal_id}/dismiss",
-    response=schemas.Proposal,
+    response=schemas.ProposalOut,
     url_name="proposal_dismiss",
 )
 def proposal_dismiss(request: HttpRequest, proposal_id: UUID) -> HttpResponse:

@@ -129,14 +129,15 @@ def fault_of(
 ) -> BackendError:
     """Return the error that git's words mean; they go, masked, into its detail."""
     told = [line for line in lines if _LINE.match(line)]
-    text = "\n".join(told)[:_MAX_TEXT]
+    text = "\n".join(told)
     # An address may hold any of the words that are looked for.
-    kind, code, message = _meaning(_ADDRESS.sub("address", text), exit_code)
+    known = _ADDRESS.sub("address", text[:_MAX_TEXT])
+    kind, code, message = _meaning(known, exit_code)
     first = told[0] if told else f"git ended with {exit_code}"
     return kind(
         code,
         mask(f"{message} ({first})")[:_MAX_MESSAGE],
-        detail=mask(text),
+        detail=mask(text)[:_MAX_TEXT],  # cut last: no half of a token is left
         exit_code=exit_code,
     )
 

@@ -168,4 +168,4 @@ def _lacked_memory(code: int, lines: Sequence[str]) -> bool:
 def _last_useful(lines: Sequence[str]) -> str:
     spoken = [line.strip() for line in lines if line.strip()]
     errors = [line for line in spoken if line.startswith(("ERROR:", "error:"))]
-    return (errors or spoken or ["it said nothing"])[-1][:500]
+    return (errors or spoken or ["it said nothing"])[-1]

@@ -1,16 +1,18 @@
 """How is a secret kept out of what is printed? Each place where it stands becomes `***`.
 
-Besides the values their forms in base64, URLs and JSON are found, and each long line of
-a value of several. A stream says what the whole text would have said, however it is cut.
-Values shorter than 4 characters are not masked: they would be found everywhere.
+Besides the values their forms in base64, hex, URLs, JSON and Python's print are found,
+and each long line of a value of several. A stream says what the whole text would have
+said, however it is cut. Values shorter than 4 characters are not masked: they would be
+found everywhere.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import quote, quote_plus
 
 Encode: TypeAlias = Callable[[bytes], bytes]
@@ -19,6 +21,8 @@ SHORTEST = 4
 SHORTEST_LINE = 8
 # A piece of base64 that begins inside other text is short before it is telling.
 SHORTEST_PIECE = 8
+
+_ESCAPE = re.compile("%[0-9A-F]{2}")
 
 
 class Masker:
@@ -38,6 +42,18 @@ class Masker:
     def mask(self, text: str) -> str:
         """Return the text without any of the secrets."""
         return self.stream().rest(text)
+
+    def mask_all(self, value: Any) -> Any:
+        """Return a JSON value without any of the secrets, in its names neither."""
+        match value:
+            case str():
+                return self.mask(value)
+            case dict():
+                pairs = value.items()
+                return {self.mask(key): self.mask_all(each) for key, each in pairs}
+            case list():
+                return [self.mask_all(each) for each in value]
+        return value
 
     def stream(self) -> MaskedStream:
         """Return a stream that masks a text which comes in pieces."""
@@ -129,8 +145,12 @@ def _forms(value: str) -> Iterator[str]:
     """Yield what a secret may look like in print."""
     raw = value.encode("utf-8", "surrogatepass")
     yield value
-    yield from (quote(raw), quote(raw, safe=""), quote_plus(raw))
+    for quoted in (quote(raw), quote(raw, safe=""), quote_plus(raw)):
+        yield from (quoted, _ESCAPE.sub(lambda found: found[0].lower(), quoted))
     yield from (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
+    yield from (repr(value)[1:-1], ascii(value)[1:-1], repr(raw)[2:-1])
+    yield from (raw.hex(), raw.hex().upper())
+    yield raw.decode("latin-1")  # as HTTP takes what is no header
     for encode in (b64encode, urlsafe_b64encode):
         whole = encode(raw).decode("ascii")
         yield from (whole, whole.rstrip("="))

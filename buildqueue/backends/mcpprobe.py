@@ -11,7 +11,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pydantic import ValidationError
 
 from buildqueue.backends.base import InstanceStatus, LineCallback, Runtime
 from buildqueue.backends.localruntime import health
@@ -23,6 +25,8 @@ from buildqueue.exceptions import BackendError, Rejected, Unavailable
 if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import Tool as TheirTool
+
+Mask: TypeAlias = Callable[[str], str]
 
 PATH = "/mcp"
 MOST_TOOLS = 1000
@@ -49,12 +53,17 @@ class Tool:
     input_schema: dict[str, Any]
 
 
-def probe(url: str, *, seconds: float = ASK_SECONDS) -> tuple[Tool, ...]:
-    """Shake hands with the server at the address and return its tools."""
+def probe(
+    url: str, *, seconds: float = ASK_SECONDS, mask: Mask = str
+) -> tuple[Tool, ...]:
+    """Shake hands with the server at the address and return its tools.
+
+    What the server says of its trouble is masked before it is cut short.
+    """
     demand_client()
     import anyio
 
-    traffic = Traffic()
+    traffic = Traffic(mask=mask)
 
     async def ask() -> tuple[Tool, ...]:
         with anyio.fail_after(seconds):
@@ -78,6 +87,7 @@ def wait_ready(
     interval: float = 3.0,
     on_line: LineCallback,
     cancelled: Callable[[], bool],
+    mask: Mask = str,
 ) -> tuple[Tool, ...]:
     """Ask the instance until it answers, has exited, or the tries are used up.
 
@@ -97,7 +107,7 @@ def wait_ready(
                 exit_code=report.exit_code,
             )
         try:
-            tools = ask_instance(found)
+            tools = ask_instance(found, mask=mask)
         except BackendError as error:
             rejected = isinstance(error, Rejected)
             protocol_faults = protocol_faults + 1 if rejected else 0
@@ -122,7 +132,7 @@ def demand_client() -> None:
         )
 
 
-def ask_instance(instance: InstanceStatus) -> tuple[Tool, ...]:
+def ask_instance(instance: InstanceStatus, *, mask: Mask = str) -> tuple[Tool, ...]:
     """Probe the instance's own port, which its own processes have to hold."""
     if instance.pid is None or instance.port is None:
         raise Unavailable("mcp_not_ready", "it is still being started")
@@ -136,7 +146,7 @@ def ask_instance(instance: InstanceStatus) -> tuple[Tool, ...]:
             "mcp_not_ready",
             f"a process outside the instance listens on port {instance.port}",
         )
-    return probe(f"http://{LOOPBACK}:{instance.port}{PATH}")
+    return probe(f"http://{LOOPBACK}:{instance.port}{PATH}", mask=mask)
 
 
 async def _converse(url: str, seconds: float, traffic: Traffic) -> tuple[Tool, ...]:
@@ -227,22 +237,29 @@ def _verdict(
     if traffic.status in _PASSING:
         return _not_yet(f"it answered with HTTP status {traffic.status}")
     if isinstance(error, MCPError) and error.code == _PARSE_ERROR:
-        return _no_mcp(_shortened("its answer is no JSON-RPC message", traffic.status))
+        return _no_mcp(_shortened("its answer is no JSON-RPC message", traffic))
     if isinstance(error, MCPError):
-        return _no_mcp(_shortened(f"it refused: {error.message}", traffic.status))
+        return _no_mcp(_shortened(f"it refused: {error.message}", traffic))
     if isinstance(error, httpx2.RemoteProtocolError) or traffic.status is not None:
-        return _no_mcp(_shortened(_told(error), traffic.status))
-    return _not_yet(_shortened(_told(error), None))
+        return _no_mcp(_shortened(_told(error), traffic))
+    return _not_yet(_shortened(_told(error), traffic))
 
 
 def _told(error: BaseException) -> str:
+    if isinstance(error, ValidationError):  # its own words repeat parts of the answer
+        faults = error.errors(include_url=False, include_input=False)
+        places = (".".join(map(str, fault["loc"])) for fault in faults)
+        told = (
+            f"{at}: {fault['msg']}" for at, fault in zip(places, faults, strict=True)
+        )
+        return "; ".join(told)
     return str(error) or type(error).__name__
 
 
-def _shortened(text: str, status: int | None) -> str:
-    shown = " ".join(text.split())[:300]
-    known = status is None or 200 <= status < 300
-    return shown if known else f"{shown} (HTTP status {status})"
+def _shortened(text: str, traffic: Traffic) -> str:
+    shown = " ".join(traffic.mask(text).split())[:300]
+    known = traffic.status is None or 200 <= traffic.status < 300
+    return shown if known else f"{shown} (HTTP status {traffic.status})"
 
 
 def _not_yet(why: str) -> Unavailable:

@@ -6,7 +6,7 @@ What is compressed could be larger than what is counted, so nothing is.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ MOST_BYTES = 1024 * 1024  # of all answers of one probe together
 class Traffic:
     """What has come over the wire so far."""
 
+    mask: Callable[[str], str] = str  # for what is told of its answers
     received: int = 0
     status: int | None = None  # of the last answer to a message
 

@@ -27,6 +27,7 @@ GRACE_SECONDS = 5.0
 # How long a cancel may go unnoticed, and an exit whose pipe somebody holds open.
 _TICK = 0.1
 _DRAIN_BYTES = 1024 * 1024
+_LONGEST_CHAR = 4  # bytes of a character in UTF-8
 
 
 def never() -> bool:
@@ -171,12 +172,12 @@ class _Lines:
             return
         kept = chunk[: self._room]
         self._room -= len(chunk)
-        *lines, self._rest = (self._rest + kept).split(b"\n")
+        *lines, rest = (self._rest + kept).split(b"\n")
         for line in lines:
             self._emit(line)
-        while len(self._rest) > MAX_LINE_BYTES:
-            self._emit(self._rest[:MAX_LINE_BYTES])
-            self._rest = self._rest[MAX_LINE_BYTES:]
+        *pieces, self._rest = _pieces(rest)
+        for piece in pieces:
+            self._tell(piece)
         if self._room < 0:
             self.finish()
             self._on_line(f"[output beyond {self._max_bytes} bytes is dropped]")
@@ -187,7 +188,24 @@ class _Lines:
             self._emit(rest)
 
     def _emit(self, line: bytes) -> None:
-        line = line.removesuffix(b"\r")
-        for start in range(0, max(len(line), 1), MAX_LINE_BYTES):
-            piece = line[start : start + MAX_LINE_BYTES]
-            self._on_line(piece.decode("utf-8", errors="replace"))
+        for piece in _pieces(line.removesuffix(b"\r")):
+            self._tell(piece)
+
+    def _tell(self, piece: bytes) -> None:
+        self._on_line(piece.decode("utf-8", errors="replace"))
+
+
+def is_piece(line: str) -> bool:
+    """Tell whether a line is so long that the next one may be the rest of it."""
+    return len(line.encode("utf-8", "surrogatepass")) > MAX_LINE_BYTES - _LONGEST_CHAR
+
+
+def _pieces(line: bytes) -> Iterator[bytes]:
+    """Yield a line in pieces that end between characters, the last one whatever it is."""
+    while len(line) > MAX_LINE_BYTES:
+        cut = MAX_LINE_BYTES
+        while line[cut] & 0xC0 == 0x80 and cut > MAX_LINE_BYTES - _LONGEST_CHAR + 1:
+            cut -= 1
+        yield line[:cut]
+        line = line[cut:]
+    yield line

@@ -14,7 +14,9 @@ from django.utils.module_loading import import_string
 
 from .. import conf
 from ..exceptions import Unavailable
-from ..models import Agent, McpConnector
+from ..models import Agent, AgentBuild, McpConnector
+from ..queue import database
+from . import versions
 from .secrets import decrypt_env
 
 
@@ -38,6 +40,20 @@ def stored_env(target: Agent | McpConnector) -> dict[str, str]:
     if isinstance(target, Agent):
         return dict(target.secrets_env)
     return dict(target.build_secrets_env)
+
+
+def env_to_come(agent: Agent) -> dict[str, str]:
+    """Return the ciphertexts that open builds will add to the agent's environment.
+
+    The agent must be locked, so that nobody adds to it between the look and a write.
+    """
+    builds = AgentBuild.objects.using(database.alias()).filter(
+        agent=agent, status__in=versions.OPEN_BUILDS
+    )
+    found = dict[str, str]()
+    for brought in builds.order_by("created_at").values_list("secrets_env", flat=True):
+        found |= brought
+    return found
 
 
 def _provided(path: str, target: Agent | McpConnector) -> dict[str, str]:

@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from ..exceptions import Refused
 from ..models import Agent, AgentGrant
 from ..queue import database
+from ..queue.logs import storable
 from ..queue.outcomes import Actor
 from ..states import GrantType
 from .lifecycle import rows
@@ -21,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 EVERYBODY = "*"
 MOST_GRANTS = 200  # of one agent
+MOST_KEY = 100  # characters
 
 
 def grants_of(agent: Agent) -> list[AgentGrant]:
@@ -32,7 +34,8 @@ def open_to_user(
     agent: Agent, user_key: str, *, can_manage: bool = False, actor: Actor
 ) -> AgentGrant:
     """Open the agent to a user; another grant of theirs is changed to this one."""
-    if user_key in ("", EVERYBODY) or user_key == agent.owner_id:
+    is_key = len(user_key) <= MOST_KEY and storable(user_key) == user_key
+    if not is_key or user_key in ("", EVERYBODY, agent.owner_id):
         why = "name a user besides the owner"
         raise Refused("invalid_grant", why, fields={"user": why})
     return _open(agent, GrantType.USER, user_key, can_manage=can_manage, actor=actor)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from ..exceptions import Refused
 from ..models import Agent
 from ..queue import database
-from .submission.wishes import check_name
+from .submission.wishes import check_name, check_person
 
 
 def register_agent(*, owner_id: str, name: str) -> Agent:
     """Return the owner's live agent of that name; made, and registered only, if new."""
+    check_person("owner", owner_id)
     check_name(name)
     agents = Agent.objects.using(database.alias())
     made = Agent(owner_id=owner_id, name=name)

@@ -15,9 +15,10 @@ from ..queue import database, verbs
 from ..queue.outcomes import Actor
 from . import removal
 from .lifecycle import rows, stops
-from .payloads import AgentDelete, AgentStop
+from .payloads import AgentDelete, AgentStart, AgentStop
 
 DELETE = AgentDelete.model_fields["kind"].default
+START = AgentStart.model_fields["kind"].default
 
 
 def stop_agent(agent: Agent, *, actor: Actor, reason: str = "") -> list[BuildJob]:
@@ -34,11 +35,11 @@ def stop_agent(agent: Agent, *, actor: Actor, reason: str = "") -> list[BuildJob
             found, AgentStop(agent_id=agent.pk), actor=actor, reason=reason
         )
         stops.write_off_gone_hosts(found)
-        if not jobs and rows.has_open_build_job(agent.pk):
+        if not jobs and _will_run(agent):
             raise Refused(
                 "agent_deploying",
-                "nothing of the agent runs yet, and a build is under way: cancel it, "
-                "or stop the agent afterwards",
+                "nothing of the agent runs yet, and a build or a start is under way: "
+                "cancel it, or stop the agent afterwards",
                 status=409,
             )
         return jobs
@@ -67,6 +68,12 @@ def delete_agent(agent: Agent, *, actor: Actor, reason: str = "") -> list[BuildJ
             verbs.cancel(job.pk, actor=actor, reason=reason or "the agent was deleted")
         stops.write_off_gone_hosts(found)
         return jobs
+
+
+def _will_run(agent: Agent) -> bool:
+    jobs = BuildJob.objects.using(database.alias()).filter(agent_id=agent.pk)
+    starts = jobs.filter(kind=START, completed_at__isnull=True)
+    return rows.has_open_build_job(agent.pk) or starts.exists()
 
 
 def _lock_open_jobs(agent: Agent) -> list[BuildJob]:

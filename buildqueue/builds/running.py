@@ -1,13 +1,17 @@
-"""How is an agent started, restarted or scaled? By a job, on the host it has."""
+"""How is an agent started, restarted or scaled? By a job, on the host it has.
+
+Asked for again, the job that waits is the answer, unless something else was asked for
+after it; one that has begun is none, since it may not know what has changed meanwhile.
+"""
 
 from __future__ import annotations
 
 from ..exceptions import Refused
 from ..models import Agent, AgentVersion, BuildJob
-from ..queue import database, transitions
+from ..queue import database
 from ..queue.enqueueing import enqueue
 from ..queue.outcomes import Actor
-from ..states import DeploymentStatus, EventKind
+from ..states import UNCLAIMED, DeploymentStatus
 from . import hosts, payloads, removal
 from .lifecycle import rows
 from .payloads import AgentScale, AgentStart
@@ -72,19 +76,19 @@ def _start(agent: Agent, actor: Actor, reason: str) -> BuildJob:
 def _enqueue(
     agent: Agent, payload: AgentStart | AgentScale, actor: Actor, reason: str
 ) -> BuildJob:
+    for waiting in removal.asked_last(agent, payload):
+        if waiting.status in UNCLAIMED and waiting.attempt == 0:
+            return waiting
     home = hosts.home(agent)
     job = enqueue(
         payloads.dump(payload),
         owner_id=actor.id or agent.owner_id,
         agent_id=agent.pk,
         serial_key=removal.serial_key(agent),
-        dedupe_key=f"{payload.kind}:{agent.pk}:{getattr(payload, 'replicas', '')}",
-        on_duplicate="return",
         requires=hosts.capability(home) if home else None,
         actor=actor,
     )
-    if reason:
-        transitions.record(job, EventKind.NOTE, title=reason[:200])
+    removal.note(job, reason)
     return job
 
 

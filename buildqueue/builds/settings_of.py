@@ -15,7 +15,7 @@ from ..exceptions import Refused
 from ..models import Agent
 from ..queue import database
 from ..queue.outcomes import Actor
-from . import secrets
+from . import environment, secrets
 from .lifecycle import rows
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ def set_env(agent: Agent, env: Mapping[str, str | None], *, actor: Actor) -> lis
         if found is None or found.deleted_at is not None:
             raise Refused("agent_deleted", "the agent was deleted", status=409)
         merged = {k: v for k, v in found.secrets_env.items() if k not in env} | fresh
-        secrets.check_stored(merged)
+        secrets.check_stored({**merged, **environment.env_to_come(found)})
         agents = Agent.objects.using(database.alias()).filter(pk=agent.pk)
         agents.update(secrets_env=merged, updated_at=Now())
     logger.info(

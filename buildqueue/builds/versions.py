@@ -161,7 +161,8 @@ def delete_version(agent: Agent, version: str) -> None:
         agents = Agent.objects.using(database.alias()).filter(pk=agent.pk)
         agents.select_for_update(no_key=True).first()
         rows = AgentVersion.objects.using(database.alias()).filter(agent=agent)
-        found = rows.filter(version=version).first()
+        known = numbers(version) is not None
+        found = rows.filter(version=version).first() if known else None
         if found is None:
             shown = version[:MAX_LENGTH]
             raise Refused(

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from .. import clock, conf
-from ..backends.masking import Masker
+from ..backends.masking import MaskedStream, Masker
+from ..backends.processes import is_piece
 from ..builds.lifecycle import progress
 from ..builds.lifecycle.progress import Fence
 from ..exceptions import BackendError, LostLeaseError, Rejected, Unavailable
@@ -91,10 +92,20 @@ class Run:
     target_id: UUID
     masker: Masker = field(default_factory=lambda: Masker(()))
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
+    _stream: MaskedStream = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._stream = self.masker.stream()
 
     def log(self, line: str) -> None:
-        """Print a line of the job's log, without any secret."""
-        masked = self.masker.mask(line)
+        """Print a line of the job's log, without any secret.
+
+        Of a long line that comes in pieces the masked beginning of a secret waits for
+        the piece with the rest of it.
+        """
+        masked = self._stream.feed(line)
+        if not is_piece(line):
+            masked += self._stream.flush()
         self.lines.append(masked)
         self.ctx.log(masked)
 
@@ -129,9 +140,7 @@ class Run:
 
     def _told(self, error: BackendError) -> BackendError:
         """Return the error without any secret, told to the build's row."""
-        said = self.masker.mask(str(error))
-        detail = self.masker.mask(error.detail)
-        masked = type(error)(error.code, said, detail=detail, exit_code=error.exit_code)
+        masked = masked_error(error, self.masker)
         self.failed(masked)
         return masked
 
@@ -208,6 +217,12 @@ class BuildRun(Run):
             yield made
         finally:
             remove_tree(made)
+
+
+def masked_error(error: BackendError, masker: Masker) -> BackendError:
+    """Return the error without any secret."""
+    said, detail = masker.mask(str(error)), masker.mask(error.detail)
+    return type(error)(error.code, said, detail=detail, exit_code=error.exit_code)
 
 
 def is_work_folder_old(folder: Path, *, seconds: float) -> bool:

@@ -46,8 +46,8 @@ def remove_unneeded(*, older_than_seconds: float = ARTIFACT_AGE_SECONDS) -> int:
         return 0
     builder = base.builder()
     targets = {name: found for name in builder.targets() if (found := _uuid(name))}
+    busy = artifacts.busy(targets.values())  # first: what ends meanwhile is needed then
     keep = artifacts.needed(targets.values())
-    busy = artifacts.busy(targets.values())
     return sum(
         builder.clean(name, keep=keep, older_than_seconds=older_than_seconds)
         for name, target in targets.items()

@@ -6,7 +6,7 @@ from ..backends.masking import Masker
 from ..builds import results
 from ..builds.lifecycle import connectorhealth
 from ..builds.payloads import ConnectorRefresh
-from ..exceptions import Unavailable
+from ..exceptions import BackendError, Unavailable
 from ..queue.context import Context
 from ..queue.handlers import handler
 from ..queue.outcomes import Done
@@ -29,7 +29,10 @@ def connector_refresh(ctx: Context, payload: ConnectorRefresh) -> Done:
         active = connectors.active_of(base.running_runtime().status(str(connector.pk)))
         if active is None:
             raise Unavailable("mcp_not_ready", "the connector does not run now")
-        tools = ask_instance(active)
+        try:
+            tools = ask_instance(active, mask=masker.mask)
+        except BackendError as error:
+            raise base.masked_error(error, masker) from None
         ctx.log(f"it offers {len(tools)} tools")
         step.result = connectors.told(tools, masker)
     found = results.ConnectorTools(tools=step.result)

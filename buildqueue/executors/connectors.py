@@ -81,17 +81,4 @@ def told(tools: Iterable[Tool], masker: Masker) -> list[dict[str, Any]]:
         }
         for tool in tools
     ]
-    return storing.sequence(_masked(described, masker), "the list of tools")
-
-
-def _masked(value: Any, masker: Masker) -> Any:
-    match value:
-        case str():
-            return masker.mask(value)
-        case dict():
-            return {
-                masker.mask(key): _masked(each, masker) for key, each in value.items()
-            }
-        case list():
-            return [_masked(each, masker) for each in value]
-    return value
+    return storing.sequence(masker.mask_all(described), "the list of tools")

@@ -108,8 +108,10 @@ def _promote(run: Run, used: Runtime, instance_id: UUID) -> str:
 
     def leads_there(result: dict[str, str]) -> bool:
         workload = used.status(str(run.target_id))
-        active = workload is not None and workload.active == str(instance_id)
-        return active and _is_of(result, instance_id)
+        if workload is None or workload.active != str(instance_id):
+            return False
+        # An address that was taken by another program meanwhile is a new one.
+        return _is_of(result, instance_id) and workload.address == result["address"]
 
     with run.phase("activate", valid=leads_there) as step:
         if not step.done:

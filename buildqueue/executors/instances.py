@@ -137,4 +137,5 @@ class Instance:
         )
         if not report.healthy:
             raise deploying.unhealthy(report)
-        return results.card_of(report.card)
+        card: dict[str, Any] = run.masker.mask_all(results.card_of(report.card))
+        return card

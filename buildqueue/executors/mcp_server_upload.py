@@ -124,6 +124,7 @@ class _Server:
             interval=conf.get().health_interval_seconds,
             on_line=self.run.log,
             cancelled=self.run.lease_watch(),
+            mask=self.run.masker.mask,
         )
         return connectors.told(tools, self.run.masker)
 

@@ -12,12 +12,13 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from ..backends.masking import Masker
 from ..builds.connectors import deployed
 from ..builds.connectors.deployed import KnownConnector
 from ..builds.lifecycle import connectorhealth
 from ..exceptions import Rejected
 from ..models import McpConnector
-from . import connectors, host
+from . import base, connectors, host
 from .counting import CRASHES_TO_TELL, LOG_LINES, RESTORE_SECONDS, RESTORE_TRIES, Counts
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def _restore(runtime: Runtime, connector: McpConnector, instance_id: UUID) -> No
 
     workload_id = str(connector.pk)
     env = connectors.environment_of(connector, {})
+    masker = Masker(env.values())
     reference = connector.container_image_tag or ""
     runtime.start(connectors.workload(connector.pk, instance_id, reference, env))
     try:
@@ -109,10 +111,11 @@ def _restore(runtime: Runtime, connector: McpConnector, instance_id: UUID) -> No
             interval=RESTORE_SECONDS,
             on_line=lambda line: None,
             cancelled=lambda: False,
+            mask=masker.mask,
         )
-    except Rejected:
+    except Rejected as error:
         runtime.stop_instance(workload_id, str(instance_id))
-        raise
+        raise base.masked_error(error, masker) from None
     runtime.promote(workload_id, str(instance_id))
 
 

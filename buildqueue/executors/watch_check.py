@@ -19,6 +19,7 @@ from ..queue.handlers import handler
 from ..queue.limits import Limits
 from ..queue.outcomes import Cancel, Done, Fail
 from ..states import ErrorClass
+from . import base
 
 SPARE_SECONDS = 60.0  # beside what the remote may take
 MEMORY_BYTES = 512 * 1024 * 1024
@@ -71,7 +72,7 @@ def _commit_of(ctx: Context, watch: SourceWatch) -> str:
             cancelled=lambda: ctx.cancelled,
         )
     except BackendError as error:
-        raise type(error)(error.code, masker.mask(str(error))) from None
+        raise base.masked_error(error, masker) from None
     ctx.log(f"it is at {commit}")
     return commit
 

@@ -90,7 +90,9 @@ class SourceWatch(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.git_url} {self.ref}"
+        # Without what other systems may have put into the address beside its place.
+        place = self.git_url.partition("?")[0].partition("#")[0].rpartition("@")[2]
+        return f"{self.ref} of {place.removeprefix('https://')}"
 
 
 class Proposal(models.Model):

@@ -91,22 +91,6 @@ def event_words(event: Any) -> Any:
 
 
 @register.filter
-def row_name(row: Any) -> str:
-    """Return what people tell a row by, in a list of its kind."""
-    for name in ("version", "version_tag", "kind"):
-        if (value := getattr(row, name, None)) and isinstance(value, str):
-            return f"{value} {display.short(row.pk)}" if name == "kind" else value
-    return display.short(row.pk)
-
-
-@register.filter
-def row_reason(row: Any) -> str:
-    """Return why a row of any kind failed, if it did."""
-    reason = getattr(row, "error_msg", None) or getattr(row, "crash_reason", None)
-    return reason or ""
-
-
-@register.filter
 def row_badge(row: Any) -> Any:
     """Return the status of a row of any kind; nothing where it has none."""
     status = getattr(row, "status", None)

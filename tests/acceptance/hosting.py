@@ -191,6 +191,13 @@ class Host:
         """Return the runtime of this host."""
         return LocalRuntime(host.local_root())
 
+    def daemon(self) -> int | None:
+        """Return the pid of the runtime; None while none answers."""
+        try:
+            return int(str(self.runtime.ping()["pid"]))
+        except BackendError:
+            return None
+
     def status(self, agent: Agent) -> WorkloadStatus:
         """Return what the runtime sees of the agent."""
         found = self.runtime.status(str(agent.pk))
@@ -255,14 +262,16 @@ def host_in(workers: Workers, folder: Path) -> Iterator[Host]:
         finally:
             workers.end()  # a worker would start the runtime again
             if host.in_use():
-                _end_runtime(made.runtime)
+                _end_runtime(made)
                 shutil.rmtree(host.local_root())
 
 
-def _end_runtime(runtime: LocalRuntime) -> None:
+def _end_runtime(made: Host) -> None:
+    daemon = made.daemon()
+    if daemon is None:
+        return
     with suppress(BackendError):
-        daemon = runtime.ping()["pid"]
-        for workload in runtime.workloads():
-            runtime.delete(workload.workload_id)
-        runtime.shut_down(keep_instances=False)
+        for workload in made.runtime.workloads():
+            made.runtime.delete(workload.workload_id)
+        made.runtime.shut_down(keep_instances=False)
         wait_until(lambda: not psutil.pid_exists(daemon), message=daemon)

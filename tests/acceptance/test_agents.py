@@ -12,9 +12,7 @@ import psutil
 import pytest
 from django.db import connection
 
-from buildqueue.backends.localruntime.client import LocalRuntime
 from buildqueue.builds.retirement import delete_agent, stop_agent
-from buildqueue.exceptions import BackendError
 from buildqueue.executors import host
 from buildqueue.models import AgentBuild, AgentDeployment, BuildJob
 from buildqueue.states import AgentStatus, BuildStatus, JobStatus, RunOutcome
@@ -118,11 +116,9 @@ def test_agents_left_by_a_killed_runtime_are_no_strays_of_a_job(here: Host) -> N
     worker = here.worker()
     made = upload()
     done(made.job)
-    told, daemon = ask(made.agent), here.runtime.ping()["pid"]
+    told, daemon = ask(made.agent), here.daemon()
     psutil.Process(daemon).send_signal(signal.SIGKILL)
-    wait_until(
-        lambda: _pid_of(here.runtime) not in (None, daemon), message=worker.output
-    )
+    wait_until(lambda: here.daemon() not in (None, daemon), message=worker.output)
 
     hanging = enqueue("hang", until_attempt=1)
     guardian = psutil.Process(wait_running(hanging).pid).parent()
@@ -139,11 +135,3 @@ def test_a_worker_that_only_queues_starts_no_runtime(here: Host) -> None:
     assert wait_for(enqueue("ok")).status == JobStatus.DONE
 
     assert not host.in_use()
-
-
-def _pid_of(runtime: LocalRuntime) -> int | None:
-    try:
-        found: int = runtime.ping()["pid"]
-    except BackendError:
-        return None
-    return found

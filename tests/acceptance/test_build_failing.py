@@ -22,7 +22,6 @@ from django.test import override_settings
 from buildqueue.backends.base import InstanceStatus
 from buildqueue.builds import failures, sources, submission
 from buildqueue.builds.submission import GitRequest, Submission
-from buildqueue.exceptions import BackendError
 from buildqueue.executors import cleaning
 from buildqueue.models import (
     Agent,
@@ -202,10 +201,10 @@ def test_an_address_that_another_program_has_fails_in_activate(
     for made in (new, next_):
         wait_step(made.job, "activate")
     addresses = [here.status(made.agent).address for made in (new, next_)]
-    daemon = int(str(here.runtime.ping()["pid"]))
+    daemon = here.daemon()
     psutil.Process(daemon).kill()
     with _taken(addresses):
-        wait_until(lambda: _pid_of(here) not in (None, daemon))
+        wait_until(lambda: here.daemon() not in (None, daemon))
         for made in (new, next_):
             here.let_go(made)
             wait_for(made.job)
@@ -242,6 +241,8 @@ def _assert_failed_both(
     _assert_is_as_before(here, old, next_, expected)
     assert here.work_folders() == []
     assert len(here.keepers()) == 1
+    assert here.scratch_of(old.agent) == [here.status(old.agent).active]
+    assert here.scratch_of(new.agent) == []
     cleaning.remove_unneeded(older_than_seconds=0)
     assert here.bundles_of(new.agent) == []
     assert len(here.bundles_of(old.agent)) == 1
@@ -351,10 +352,3 @@ def _answers(agent: Agent) -> bool:
         return bool(ask(agent)["version"])
     except OSError:
         return False
-
-
-def _pid_of(here: Host) -> int | None:
-    try:
-        return int(str(here.runtime.ping()["pid"]))
-    except BackendError:
-        return None

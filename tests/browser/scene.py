@@ -85,7 +85,7 @@ def _failures(mail: Agent, prices: Agent) -> None:
         mail,
         3,
         failures=1,
-        error_code="requirements_failed",
+        error_code="dependency_failed",
         error_msg="pip could not install requirements.txt: ERROR: No matching "
         "distribution found for imap-tools>=9",
     )
@@ -95,7 +95,7 @@ def _failures(mail: Agent, prices: Agent) -> None:
         prices,
         26,
         failures=1,
-        error_code="unhealthy",
+        error_code="health_timeout",
         error_msg="the new instance is not healthy: not healthy after 30 tries: "
         "nothing listens on port 20144 yet",
     )

@@ -18,10 +18,11 @@ from tests.factories import make_build, make_job, make_run
 SIGKILLED = "its process was ended by SIGKILL"
 DIGEST = "9f2b41c7d05e8a36" * 4
 BEGUN = """\
-==> fetch source
-source has 48211 bytes, checksum is right
-==> unpack
+==> fetch
+the source is sources/9f/9f2b41c7d05e.zip
 unpacked 14 files
+==> verify
+the source can be built, as version 2.3.1
 ==> build
 making a virtual environment
 installing requirements.txt
@@ -33,9 +34,10 @@ Installing collected packages: typing-extensions, sniffio, idna, h11, click, uvi
 anyio, starlette, pydantic, fastapi
 Successfully installed fastapi-0.118.0 uvicorn-0.37.0
 built {reference}, 31846912 bytes
-artifact {reference}
+==> publish
+the artifact is {reference}
 ==> deploy
-instance {instance}, confined by uid
+instance {instance} is started, confined by uid
 ==> health
 health: nothing listens on port 20147 yet
 health: / answered 503
@@ -107,7 +109,7 @@ def _upload(agent: Agent, build_id: uuid.UUID, owner: str) -> dict[str, Any]:
         owner_id=owner,
         agent_owner_id=owner,
         agent_version="2.3.1",
-        source={"key": f"{build_id}.zip", "sha256": DIGEST, "size": 48211},
+        source={"key": f"sources/9f/{DIGEST}.zip", "sha256": DIGEST, "size": 48211},
     )
 
 
@@ -140,19 +142,21 @@ def _events(job: BuildJob, crashed: uuid.UUID) -> None:
     rows: list[tuple[float, uuid.UUID | None, int, str, str, str, str]] = [
         (220, None, 0, "enqueue", "pending", "operator", ""),
         (217, crashed, 1, "claim", "in_progress", "worker", ""),
-        (216, crashed, 1, begun, "fetch source", "worker", ""),
-        (215.9, crashed, 1, ended, "fetch source", "worker", ""),
-        (215.9, crashed, 1, begun, "unpack", "worker", ""),
-        (215.7, crashed, 1, ended, "unpack", "worker", ""),
+        (216, crashed, 1, begun, "fetch", "worker", ""),
+        (215.9, crashed, 1, ended, "fetch", "worker", ""),
+        (215.9, crashed, 1, begun, "verify", "worker", ""),
+        (215.7, crashed, 1, ended, "verify", "worker", ""),
         (215.7, crashed, 1, begun, "build", "worker", ""),
         (178, crashed, 1, "rescue", "pending", "system", SIGKILLED),
         (34, now, 2, "claim", "in_progress", "worker", ""),
-        (33, now, 2, begun, "fetch source", "worker", ""),
-        (32.9, now, 2, ended, "fetch source", "worker", ""),
-        (32.9, now, 2, begun, "unpack", "worker", ""),
-        (32.7, now, 2, ended, "unpack", "worker", ""),
+        (33, now, 2, begun, "fetch", "worker", ""),
+        (32.9, now, 2, ended, "fetch", "worker", ""),
+        (32.9, now, 2, begun, "verify", "worker", ""),
+        (32.7, now, 2, ended, "verify", "worker", ""),
         (32.7, now, 2, begun, "build", "worker", ""),
-        (9, now, 2, ended, "build", "worker", ""),
+        (9.1, now, 2, ended, "build", "worker", ""),
+        (9.1, now, 2, begun, "publish", "worker", ""),
+        (9, now, 2, ended, "publish", "worker", ""),
         (9, now, 2, begun, "deploy", "worker", ""),
         (8.4, now, 2, ended, "deploy", "worker", ""),
         (8.4, now, 2, begun, "health", "worker", ""),

@@ -10,19 +10,46 @@ import pytest
 
 from buildqueue.models import BuildJob, JobProgress, LogChunk
 from buildqueue.queue import handlers
-from tests.factories import make_job
+from tests.factories import make_agent, make_job
 from tests.support.waiting import wait_until
 
-from . import decided, scene
+from . import decided, hosted, scene
 from .conftest import IMAGES, OpenPage
 
 pytestmark = pytest.mark.browser
 
-OVERVIEW = "/admin/buildqueue/overview/"
-JOBS = "/admin/buildqueue/buildjob/"
-ACTIONS = "/admin/buildqueue/jobaction/"
-PICTURED = ("overview", "jobs", "job")  # in the docs; a test's own folder gets all
+HOME = "/admin/buildqueue/"
+OVERVIEW = f"{HOME}overview/"
+JOBS = f"{HOME}buildjob/"
+ACTIONS = f"{HOME}jobaction/"
+PICTURED = (
+    "overview",
+    "jobs",
+    "job",
+    "agent",
+)  # in the docs; a test's own folder gets all
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 420, "height": 900}
+
+
+def hosted_addresses(job: BuildJob) -> dict[str, str]:
+    """Return the pages of what the build system keeps."""
+    made = hosted.build(job.agent, job.owner_id)
+    agent, secret = f"{HOME}agent/", f"{HOME}ownersecret/"
+    return {
+        "agent": f"{agent}{job.agent_id}/change/",
+        "rollback": f"{agent}acts/rollback/?id={job.agent_id}&from=page",
+        "scale": f"{agent}acts/scale/?id={job.agent_id}&from=page",
+        "build": f"{HOME}agentbuild/{made.failed.pk}/change/",
+        "builds": f"{HOME}agentbuild/",
+        "connector": f"{HOME}mcpconnector/{made.connector.pk}/change/",
+        "watch": f"{HOME}sourcewatch/{made.watch.pk}/change/",
+        "watches": f"{HOME}sourcewatch/",
+        "proposal": f"{HOME}proposal/{made.proposal.pk}/change/",
+        "proposals": f"{HOME}proposal/",
+        "secret": f"{secret}{made.secret.pk}/change/",
+        "set": f"{secret}acts/set/?id={made.secret.pk}&from=page",
+        "sources": f"{HOME}source/",
+    }
 
 
 def addresses(job: BuildJob) -> dict[str, str]:
@@ -30,6 +57,7 @@ def addresses(job: BuildJob) -> dict[str, str]:
     asks = BuildJob.objects.get(status="waiting_input")
     waits = BuildJob.objects.get(status="waiting_approval")
     review = waits.actions.get(key="mail")
+    kept = hosted_addresses(job)
     return {
         "overview": OVERVIEW,
         "jobs": JOBS,
@@ -43,7 +71,7 @@ def addresses(job: BuildJob) -> dict[str, str]:
         "action": f"{ACTIONS}{review.pk}/change/",
         "approve": f"{ACTIONS}acts/approve/?id={review.pk}&from=page",
         "confirm": f"{JOBS}acts/cancel/?id={job.pk}&from=page",
-        "agent": f"/admin/buildqueue/agent/{job.agent_id}/change/",
+        **kept,
     }
 
 
@@ -276,6 +304,27 @@ def test_a_question_is_answered_and_an_action_approved_without_any_script(
     given = JobProgress.objects.get(pk=asks.pk).answers
     assert given == {"sender": "sales", "batch": 12, "test_first": True}
     assert waits.actions.get(key="mail").status == "approved"
+
+
+def test_an_agent_is_rolled_back_from_its_page_without_any_script(
+    open_page: OpenPage,
+) -> None:
+    agent = make_agent(name="search-api", status="running", version="2.3.0")
+    hosted.build(agent, agent.owner_id)
+    page = open_page(f"{HOME}agent/{agent.pk}/change/", java_script_enabled=False)
+
+    page.get_by_role("link", name="Roll back", exact=True).click()
+    page.get_by_label("Version").select_option("2.1.0")
+    page.get_by_label("Reason").fill("2.3.0 answers nonsense")
+    page.get_by_role("button", name="Roll back").click()
+    page.get_by_text("The version is being deployed.").wait_for()
+
+    build = agent.builds.order_by("-created_at").first()
+    assert build is not None
+    assert build.job is not None
+    assert (build.version_tag, build.job.kind) == ("2.1.0", "rollback")
+    page.get_by_role("link", name=str(build.job), exact=True).click()
+    page.get_by_text("2.3.0 answers nonsense").first.wait_for()
 
 
 def test_progress_appears_by_itself(open_page: OpenPage) -> None:

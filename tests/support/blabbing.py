@@ -20,6 +20,7 @@ ServerManner = Literal[
     "well",  # describes its tools with all it knows
     "turns",  # does so once, and answers with errors from then on
     "refuses",  # answers with errors
+    "wrong",  # answers with what is no list of tools
     "dies",
 ]
 
@@ -118,6 +119,8 @@ def answer(method, params):
     asked.append(method)
     if MANNER == "refuses" or (MANNER == "turns" and len(asked) > 1):
         return None
+    if MANNER == "wrong":
+        return {"tools": [{"name": "x", "inputSchema": v} for v in OWN.values()]}
     schema = {"type": "object", "properties": {v: {"const": v} for v in OWN.values()}}
     return {
         "tools": [

@@ -8,6 +8,7 @@ by value.
 from __future__ import annotations
 
 import json
+import os
 import tarfile
 import threading
 import zipfile
@@ -22,7 +23,7 @@ from urllib.parse import quote, quote_plus
 from django.db import connection
 
 SHORTEST = 8
-PAUSE_SECONDS = 0.002
+PAUSE_SECONDS = 0.01
 # Every table of every schema but PostgreSQL's own; rows come as documents, whose texts
 # stand there as they are, and not as a dump escapes them.
 TABLES = """
@@ -53,6 +54,9 @@ def forms_of(value: str) -> Iterator[tuple[str, str]]:
     yield "json", json.dumps(value)[1:-1]
     yield "repr", repr(value)[1:-1]
     yield "repr beside other quotes", repr(value + "'\"")[1:-4]
+    yield "latin-1", raw.decode("latin-1")
+    yield "ascii", ascii(value)[1:-1]
+    yield "bytes", repr(raw)[2:-1]
     yield "hex", raw.hex()
     yield "HEX", raw.hex().upper()
     for name, quoted in (
@@ -89,12 +93,17 @@ class Search:
     _needles: dict[bytes, tuple[str, str]] = field(init=False)
 
     def __post_init__(self) -> None:
+        # Forms that are the same text count once.
         self._needles = {
             text.encode(): (name, form)
             for name, value in self.values.items()
             for form, text in forms_of(value)
             if len(text) >= SHORTEST
         }
+
+    def wanted(self) -> dict[tuple[str, str], str]:
+        """Return all that is looked for, by the secret's name and its form."""
+        return {known: text.decode() for text, known in self._needles.items()}
 
     def through(self, places: Places) -> list[Found]:
         """Return all that stands there."""
@@ -107,6 +116,14 @@ class Search:
                     told = around.decode(errors="replace")
                     found.append(Found(name=name, form=form, place=place, around=told))
         return found
+
+
+def told(found: Iterable[Found]) -> str:
+    """Return in lines what stands where."""
+    lines = {
+        f"{each.name} as {each.form} in {each.place}: {each.around}" for each in found
+    }
+    return "\n".join(sorted(lines))
 
 
 def database() -> Iterator[tuple[str, bytes]]:
@@ -168,15 +185,15 @@ def _packed(path: Path, name: str) -> Iterator[tuple[str, bytes]]:
 
 @contextmanager
 def command_lines() -> Iterator[set[bytes]]:
-    """Collect every command line of the machine, looked at without a pause, meanwhile."""
+    """Collect every command line of the machine, looked at all the time, meanwhile."""
     seen: set[bytes] = set()
     over = threading.Event()
 
     def watch() -> None:
         while not over.wait(PAUSE_SECONDS):
-            for process in Path("/proc").glob("[0-9]*"):
-                with suppress(OSError):  # it has just ended
-                    seen.add((process / "cmdline").read_bytes())
+            for process in filter(str.isdigit, os.listdir("/proc")):
+                with suppress(OSError), open(f"/proc/{process}/cmdline", "rb") as file:
+                    seen.add(file.read())  # OSError: it has just ended
 
     thread = threading.Thread(target=watch)
     thread.start()

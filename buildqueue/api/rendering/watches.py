@@ -35,7 +35,7 @@ def watch_of(row: SourceWatch) -> schemas.Watch:
     )
 
 
-def proposal_of(row: Proposal) -> schemas.Proposal:
+def proposal_of(row: Proposal) -> schemas.ProposalOut:
     """Return a proposal's answer."""
     links = {"agent": address("agent", row.agent_id)}
     if row.job_id:
@@ -43,7 +43,7 @@ def proposal_of(row: Proposal) -> schemas.Proposal:
     if row.status == ProposalStatus.OPEN:
         for verb in ("accept", "dismiss"):
             links[verb] = address(f"proposal_{verb}", row.pk)
-    return schemas.Proposal(
+    return schemas.ProposalOut(
         id=row.pk,
         watch_id=row.watch_id,
         agent_id=row.agent_id,

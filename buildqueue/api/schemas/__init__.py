@@ -40,7 +40,7 @@ from .jobs import (
     Timeline,
 )
 from .secrets import Secret, Secrets
-from .watches import Proposal, Proposals, Watch, Watches
+from .watches import ProposalOut, Proposals, Watch, Watches
 
 __all__ = [
     "Action",
@@ -68,7 +68,7 @@ __all__ = [
     "Links",
     "LogPage",
     "NextVersions",
-    "Proposal",
+    "ProposalOut",
     "Proposals",
     "Question",
     "Queued",

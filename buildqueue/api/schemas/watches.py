@@ -39,7 +39,7 @@ class Watches(Schema):
     watches: list[Watch]
 
 
-class Proposal(Schema):
+class ProposalOut(Schema):
     """An update that a watch has found."""
 
     id: UUID
@@ -58,5 +58,5 @@ class Proposal(Schema):
 class Proposals(Schema):
     """A page of proposals, newest first."""
 
-    proposals: list[Proposal]
+    proposals: list[ProposalOut]
     next: UUID | None

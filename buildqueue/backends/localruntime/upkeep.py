@@ -117,10 +117,10 @@ class Upkeep:
         return self.put(key.workload_id, instance.with_replica(running))
 
     async def end(self, workload_id: str, instance_id: str) -> None:
-        """End the instance; absent and ended are fine. The caller holds the lock.
+        """End the instance and remove what it wrote; absent and ended are fine.
 
-        The intention is written first: a daemon that dies here is followed by one that
-        ends the instance too.
+        The caller holds the lock. The intention is written first: a daemon that dies here
+        is followed by one that ends the instance too.
         """
         instance = self.instance(workload_id, instance_id)
         if instance is None:
@@ -134,6 +134,7 @@ class Upkeep:
             for replica in instance.replicas
         )
         await asyncio.gather(*ending)
+        await asyncio.to_thread(self.plans.storage.forget, workload_id, instance_id)
 
     async def _end_replica(self, key: ReplicaKey) -> None:
         instance = self.instance(key.workload_id, key.instance_id)
@@ -149,7 +150,6 @@ class Upkeep:
         keys = [ReplicaKey(workload_id, instance_id, number) for number in numbers]
         await self.addresses.drained(keys, self.timing.drain)
         await self.end(workload_id, instance_id)
-        await asyncio.to_thread(self.plans.storage.forget, workload_id, instance_id)
         workload = self.store.get(workload_id)
         if workload is not None:
             self.store.put(workload.without(instance_id))

@@ -7,7 +7,7 @@ connector's, so they wait until the process of a cancelled build is dead.
 from __future__ import annotations
 
 from ...models import BuildJob, McpConnector, McpConnectorBuild
-from ...queue import database, transitions
+from ...queue import database, logs, transitions
 from ...queue.enqueueing import enqueue
 from ...queue.outcomes import Actor
 from ...states import EventKind
@@ -72,5 +72,5 @@ def _ask(
         actor=actor,
     )
     if reason:
-        transitions.record(job, EventKind.NOTE, title=reason[:200])
+        transitions.record(job, EventKind.NOTE, title=logs.storable(reason[:200]))
     return job

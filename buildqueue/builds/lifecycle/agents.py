@@ -22,7 +22,7 @@ from ...states import (
     JobStatus,
     VersionStatus,
 )
-from .. import failures, removal, results, sources, versions
+from .. import environment, failures, removal, results, secrets, sources, versions
 from ..payloads import AgentDelete
 from . import switching
 from .rows import (
@@ -76,6 +76,8 @@ def reopen(job: BuildJob) -> None:
         raise Refused(
             "source_missing", "the source is no longer kept; upload it anew", status=409
         )
+    brought = {**environment.env_to_come(agent), **build.secrets_env}
+    secrets.check_stored({**agent.secrets_env, **brought})
     reserves = job.kind not in ROLLBACK
     if reserves and versions.numbers(build.version_tag) is not None:
         versions.reserve(agent, build)

@@ -104,7 +104,8 @@ def _replace(agent: Agent, build: AgentBuild, result: Deployed) -> None:
 def _adopt(agent: Agent, build: AgentBuild, result: Deployed) -> None:
     """Take over what was asked for, and what the agent says of itself."""
     values = _asked(agent, result.asked) | _said(agent, result.card)
-    if build.secrets_env:
+    # What a version brought when it was built may have been changed since.
+    if result.built and build.secrets_env:
         values["secrets_env"] = {**agent.secrets_env, **build.secrets_env}
     if values:
         agents = Agent.objects.using(database.alias())

@@ -10,10 +10,10 @@ from ...models import Agent, AgentBuild, BuildJob
 from ...queue import database
 from ...queue.enqueueing import enqueue
 from ...queue.outcomes import Actor
-from .. import hosts, payloads, removal, secrets
+from .. import environment, hosts, payloads, removal, secrets
 from ..lifecycle import opening
 from ..payloads import Payload, Source
-from .wishes import NO_WISHES, Wishes
+from .wishes import NO_WISHES, Wishes, check_person
 
 # Makes the payload of a build's id.
 PayloadOf = Callable[[UUID], Payload]
@@ -53,7 +53,9 @@ class Request:
 def queue(request: Request) -> Submission:
     """Insert build, version and job in the caller's transaction."""
     agent = request.agent
-    secrets.check_stored({**agent.secrets_env, **request.wishes.secrets_env})
+    check_person("caller", request.caller_id)
+    to_come = {**agent.secrets_env, **environment.env_to_come(agent)}
+    secrets.check_stored({**to_come, **request.wishes.secrets_env})
     asked = opening.NewBuild(
         id=uuid4(),
         version=request.version,

@@ -7,6 +7,7 @@ from django.db.models import Q, QuerySet
 from ...exceptions import Refused
 from ...models import Agent, AgentVersion
 from ...queue import database
+from ...queue.logs import storable
 from ...queue.outcomes import Actor
 from ...states import DeploymentStatus, VersionStatus
 from .. import versions
@@ -45,7 +46,7 @@ def submit_rollback(
                     agent_name=locked.name,
                     target_version=target.version,
                     target_image_tag=target.image_tag,
-                    reason=reason[:MAX_REASON] or None,
+                    reason=storable(reason)[:MAX_REASON] or None,
                 ),
             )
         )

@@ -11,11 +11,13 @@ from pydantic import ValidationError
 
 from ...backends import gitaddress
 from ...exceptions import Refused, Rejected
+from ...queue.logs import storable
 from .. import gitaccess, secrets
 from ..payloads import NO_SPEC, GitSource, Spec
 
 MAX_CHANGELOG = 10_000
 MAX_PORTS = 16
+MAX_PERSON = 100  # as the columns have it
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
 
@@ -54,6 +56,7 @@ def wishes(
     changelog: str | None = None,
 ) -> Wishes:
     """Return them checked; the environment as ciphertext of the owner's."""
+    check_person("owner", owner_id)
     if ports:
         check_ports(ports)
         spec = (spec or NO_SPEC).model_copy(update={"ports": tuple(ports)})
@@ -62,7 +65,7 @@ def wishes(
     return Wishes(
         spec=spec or NO_SPEC,
         secrets_env=secrets.encrypt_env(owner_id, env) if env else {},
-        changelog=changelog[:MAX_CHANGELOG] if changelog else None,
+        changelog=storable(changelog)[:MAX_CHANGELOG] if changelog else None,
     )
 
 
@@ -79,6 +82,13 @@ def spec_of(given: Mapping[str, Any]) -> Spec:
         }
         listed = "; ".join(f"{name}: {why}" for name, why in faults.items())
         raise Refused("invalid_parameter", listed, fields=faults) from None
+
+
+def check_person(role: str, person: str) -> None:
+    """Refuse the id of an owner or a caller that no row could hold."""
+    if len(person) > MAX_PERSON or storable(person) != person:
+        rule = f"at most {MAX_PERSON} characters, none of them NUL"
+        raise Refused("invalid_parameter", f"{role}: {rule}", fields={role: rule})
 
 
 def check_name(name: str) -> None:

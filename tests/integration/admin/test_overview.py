@@ -15,6 +15,7 @@ from buildqueue.queue import stats
 from tests.factories import make_agent, make_job
 from tests.support.decisions import make_action, make_question
 
+from .builtrows import make_proposal, make_watch
 from .conftest import Login
 from .pages import JOBS, OVERVIEW, html_of, page_of, text_of
 
@@ -53,10 +54,19 @@ def test_what_waits_for_a_person_is_a_link_to_exactly_that(root: Client) -> None
         make_action()
     make_action(make_job("failed"), "outcome_unknown")
     make_job("failed", error_code="max_attempts_exhausted")
+    for _ in range(3):
+        make_proposal()
+    make_proposal(status="dismissed", decided_at=timezone.now())
+    make_proposal(make_watch(make_agent(deleted_at=timezone.now())))
+    for _ in range(2):
+        make_watch(status="paused", failures=5)
+    make_watch(status="paused", failures=1)
+    make_watch(make_agent(deleted_at=timezone.now()), status="paused", failures=5)
 
     answer = root.get(OVERVIEW)
 
-    for each, number in zip(answer.context["for_you"], (1, 2, 1, 1), strict=True):
+    numbers = (1, 2, 1, 1, 3, 2)
+    for each, number in zip(answer.context["for_you"], numbers, strict=True):
         listed = root.get(each.address).context["cl"].result_list
         assert (each.number, len(listed)) == (str(number), number), each.title
     assert "Waiting for you 1 question to answer 2 actions to review" in text_of(answer)
@@ -69,6 +79,16 @@ def test_who_may_not_see_actions_gets_no_link_to_them(login: Login) -> None:
 
     assert "/jobaction/" not in page
     assert f'href="{JOBS}' in page
+
+
+def test_who_may_not_see_watches_gets_no_link_to_them(login: Login) -> None:
+    make_proposal(make_watch(status="paused", failures=5))
+
+    page = login("view_overview", "view_buildjob").get(OVERVIEW)
+
+    assert "1 update to accept 1 watch given up" in text_of(page)
+    assert "/proposal/" not in html_of(page)
+    assert "/sourcewatch/" not in html_of(page)
 
 
 def test_a_capped_count_says_so() -> None:
@@ -147,6 +167,8 @@ def test_the_page_costs_the_same_for_few_jobs_and_for_many(root: Client) -> None
         for status in ("pending", "failed", "in_progress", "done"):
             make_job(status, agent=make_agent())
         make_worker()
+        make_proposal()
+        make_watch(status="paused", failures=5)
 
     fill()
     root.get(OVERVIEW)
@@ -157,7 +179,7 @@ def test_the_page_costs_the_same_for_few_jobs_and_for_many(root: Client) -> None
     with CaptureQueriesContext(connection) as many:
         root.get(OVERVIEW)
 
-    assert len(many) == len(few) <= 22
+    assert len(many) == len(few) <= 24
 
 
 def test_there_is_nothing_to_add_open_or_delete(root: Client) -> None:

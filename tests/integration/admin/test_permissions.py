@@ -171,6 +171,10 @@ MODELS = (
     "mcpconnectorbuild",
     "notice",
     "overview",
+    "ownersecret",
+    "proposal",
+    "source",
+    "sourcewatch",
     "worker",
 )
 

@@ -125,7 +125,7 @@ def expected(role: str, method: str, template: str) -> int:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_every_address_answers_the_role_as_it_should(
+def test_every_address_answers_every_role_as_it_should(
     role: str, things: Things, owner: AbstractUser
 ) -> None:
     client = ROLES[role](owner, things.agent)

@@ -13,7 +13,13 @@ from django.test import Client
 from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 
 from buildqueue.builds import secrets
-from buildqueue.models import Agent, AgentBuild, AgentVersion, BuildJob
+from buildqueue.models import (
+    Agent,
+    AgentBuild,
+    AgentDeployment,
+    AgentVersion,
+    BuildJob,
+)
 
 from ...factories import make_agent, make_build, make_user
 from ...support.tars import tarred
@@ -33,7 +39,10 @@ def agent(owner: AbstractUser) -> Agent:
     """Make an agent with three versions, cloned from a repository."""
     made = make_agent(str(owner.pk), name="greeter", status="running", version="1.0.0")
     make_versions(made)
-    make_build(made, github_url=GIT, source_ref="main", source_secret=None)
+    build = make_build(made, github_url=GIT, source_ref="main", source_secret=None)
+    AgentDeployment.objects.create(
+        agent=made, build=build, status="running", host="machine-1"
+    )
     return made
 
 

@@ -39,7 +39,7 @@ def test_an_upload_is_queued_and_says_where_to_look(
     assert response.headers["Location"] == f"/api/jobs/{job.pk}"
     assert int(response.headers["Retry-After"]) > 0
     assert job.owner_id == str(owner.pk)
-    assert job.payload["ports"] == [8000, 9000]
+    assert job.payload["spec"] == {"ports": [8000, 9000]}
     assert AgentVersion.objects.get().changelog == "first"
     assert JobEvent.objects.get(job=job, kind="enqueue").actor == "owner"
     for address in body["links"].values():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from buildqueue.backends.launching import LaunchPlan
-from buildqueue.backends.processes import MAX_LINE_BYTES, run_command
+from buildqueue.backends.processes import MAX_LINE_BYTES, is_piece, run_command
 from buildqueue.exceptions import Cancelled, Unavailable
 from tests.support.waiting import wait_until
 
@@ -83,6 +83,17 @@ def test_a_long_line_comes_in_pieces() -> None:
     assert max(len(line) for line in lines) <= MAX_LINE_BYTES
     assert "".join(lines[:-1]) == "x" * size
     assert lines[-1] == "next"
+
+
+def test_a_long_line_is_cut_between_characters_and_its_pieces_are_known() -> None:
+    size = MAX_LINE_BYTES // 2 + 10
+
+    _, lines = run(
+        f"import os; os.write(1, ('x' + 'é' * {size} + '\\nnext\\n').encode())"
+    )
+
+    assert "".join(lines[:-1]) == "x" + "é" * size
+    assert [is_piece(line) for line in lines] == [True, False, False]
 
 
 def test_output_beyond_the_bound_is_dropped_and_the_command_goes_on() -> None:

@@ -87,12 +87,34 @@ def test_exactly_what_belongs_to_a_secret_is_replaced(
         base64.b64encode(TOKEN.encode()).decode(),
         base64.urlsafe_b64encode(TOKEN.encode()).decode(),
         base64.urlsafe_b64encode(TOKEN.encode()).decode().rstrip("="),
+        TOKEN.encode().hex(),
+        TOKEN.encode().hex().upper(),
+        TOKEN.encode().decode("latin-1"),
+        quote(TOKEN, safe="").lower(),
     ],
 )
 def test_a_secret_in_another_form_is_masked(form: str) -> None:
     said = Masker([TOKEN]).mask(f"before {form} after")
 
     assert said in {"before *** after", 'before "***" after'}
+
+
+@pytest.mark.parametrize("value", [TOKEN, 'it\'s "so" \\ \x1b\tü', "plain-and-long"])
+def test_a_secret_as_python_prints_it_is_masked(value: str) -> None:
+    masker = Masker([value])
+
+    for printed in (repr(value), ascii(value), str({"a": value}), repr(value.encode())):
+        assert "***" in masker.mask(printed)
+        assert value.partition(" ")[0] not in masker.mask(printed)
+    assert masker.mask(str([value]))[2:-2] == "***"
+
+
+def test_a_document_is_masked_in_its_names_and_values() -> None:
+    masker = Masker([TOKEN])
+
+    said = masker.mask_all({"a": [1, None, f"-{TOKEN}-"], TOKEN: {"b": True}})
+
+    assert said == {"a": [1, None, "-***-"], "***": {"b": True}}
 
 
 @pytest.mark.parametrize("user", ["u", "us", "use", "user"])
