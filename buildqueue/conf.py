@@ -136,6 +136,7 @@ class Settings:
         "buildqueue.executors.cleaning.prune_sources",
         "buildqueue.executors.cleaning.prune_artifacts",
         "buildqueue.executors.cleaning.remove_left_uploads",
+        "buildqueue.executors.cleaning.free_jobs_of_lost_hosts",
         "buildqueue.executors.watching.enqueue_due_checks",
         "buildqueue.executors.watching.repair_accepted",
     )

@@ -45,7 +45,7 @@ class AgentAdmin(ActingAdmin):
                     "active",
                     "owner",
                     "created",
-                    "deleted_at",
+                    "deleted",
                 )
             },
         ),
@@ -66,10 +66,10 @@ class AgentAdmin(ActingAdmin):
             {
                 "fields": (
                     "display_name",
-                    "description",
                     "tags",
+                    "everybody",
+                    "description",
                     "image_name",
-                    "is_public",
                 )
             },
         ),
@@ -86,6 +86,8 @@ class AgentAdmin(ActingAdmin):
         "writes_to",
         "variables",
         "image_name",
+        "everybody",
+        "deleted",
     )
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
@@ -142,6 +144,16 @@ class AgentAdmin(ActingAdmin):
     def created(self, agent: Agent) -> display.Shown:
         """How long ago it was registered."""
         return moments.ago(agent.created_at)
+
+    @admin.display(description=gettext_lazy("Deleted"))
+    def deleted(self, agent: Agent) -> display.Shown:
+        """How long ago it was deleted."""
+        return moments.ago(agent.deleted_at)
+
+    @admin.display(description=gettext_lazy("Seen by everybody"))
+    def everybody(self, agent: Agent) -> str:
+        """Whether it is opened to all users."""
+        return display.yes(agent.is_public)
 
     @admin.display(description=gettext_lazy("Ports"))
     def wanted_ports(self, agent: Agent) -> str:

@@ -22,24 +22,24 @@ from .base import ReadOnlyAdmin
 Build = AgentBuild | McpConnectorBuild
 CIPHERTEXTS = ("secrets_env", "source_token")
 HAPPENED = (
-    "version",
+    "made_version",
     "state",
     "step",
     "error",
-    "reason",
-    "help",
     "exit",
     "job_link",
     "log_link",
+    "reason",
+    "help",
 )
 SOURCE = (
     "repository",
     "branch",
     "commit",
     "token_name",
+    "size",
     "stored",
     "checksum",
-    "size",
 )
 ASKED = ("asked_by", "on_host", "created", "lasted")
 
@@ -62,7 +62,7 @@ class BuildColumns(ReadOnlyAdmin):
         return display.short(build.pk)
 
     @admin.display(description=gettext_lazy("Version"))
-    def version(self, build: Build) -> str:
+    def made_version(self, build: Build) -> str:
         """The version that it makes."""
         return build.version_tag
 
@@ -194,7 +194,7 @@ def _columns(target: str) -> tuple[str, ...]:
     return (
         "short_id",
         target,
-        "version",
+        "made_version",
         "state",
         "step",
         "error",

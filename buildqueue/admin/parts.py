@@ -208,18 +208,10 @@ def proposals_of(watch: SourceWatch) -> Part:
 
 def proposals(rows: Any, *, title: Any = "", **query: Any) -> Part:
     """Return a part of proposals."""
-    return Part(
-        rows=rows.order_by(*NEWEST),
-        title=title,
-        columns=(
-            Column(title=_("Commit"), cell=lambda row: row.commit_hash[:12]),
-            STATE,
-            Column(title=_("Summary"), cell=lambda r: _cut(r.summary), is_wide=True),
-            Column(title=_("Decided by"), cell=lambda row: row.decided_by or ""),
-            AGE,
-        ),
-        query=query,
-    )
+    commit = Column(title=_("Commit"), cell=lambda row: row.commit_hash[:12])
+    told = Column(title=_("Summary"), cell=lambda row: _cut(row.summary), is_wide=True)
+    columns = (commit, STATE, told, AGE)
+    return Part(rows=rows.order_by(*NEWEST), title=title, columns=columns, query=query)
 
 
 def grants(agent: Agent) -> Part:

@@ -65,8 +65,6 @@ class SourceWatchAdmin(ActingAdmin):
         "repository",
         "branch",
         "state",
-        "why_paused",
-        "last_fault",
         "fails",
         "checked",
         "next_check",
@@ -77,6 +75,8 @@ class SourceWatchAdmin(ActingAdmin):
         "token_name",
         "made_by",
         "created",
+        "why_paused",
+        "last_fault",
     )
     readonly_fields = tuple(name for name in fields if name != "agent")
 

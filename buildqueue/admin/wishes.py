@@ -25,9 +25,9 @@ def limits(found: Any) -> str:
     if not isinstance(found, Mapping):
         return display.NOTHING
     words = {
-        "memory_mb": _("%(n)s MiB of memory"),
-        "cpus": _("%(n)s processors"),
-        "processes": _("%(n)s processes"),
+        "memory_mb": _("memory %(n)s MiB"),
+        "cpus": _("processors %(n)s"),
+        "processes": _("processes %(n)s"),
     }
     known = [
         told % {"n": found[name]}

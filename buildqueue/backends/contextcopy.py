@@ -16,6 +16,9 @@ from pathlib import Path, PurePosixPath
 
 from buildqueue.backends.dockerfile import Instruction
 
+MOST_PATTERNS = 100
+LONGEST_PATTERN = 1000
+
 _HARMLESS_FLAGS = frozenset({"chown", "chmod", "link"})
 _REQUIREMENTS = re.compile(r"[\w.-]*requirements[\w.-]*\.(txt|in)")
 _UNPACKED = re.compile(r".*\.(tar|tgz|tbz2?|txz|tar\.\w+)", re.IGNORECASE)
@@ -31,6 +34,7 @@ class ContextCopies:
     root: str | None = None
     _folders: set[str] = field(default_factory=lambda: {"/"})
     _requirements: dict[str, str] = field(default_factory=dict)  # image -> source path
+    _patterns: int = 0
 
     def make_folder(self, path: str) -> None:
         """Note that the folder and its parents exist in the image."""
@@ -88,6 +92,10 @@ class ContextCopies:
             if not os.path.exists(self.source / name):
                 raise instruction.invalid(f"names {word}, which is not in the source")
             return [name]
+        self._patterns += 1
+        if self._patterns > MOST_PATTERNS or len(name) > LONGEST_PATTERN:
+            # Each looks at every file of a folder, and whoever uploads waits for it.
+            raise instruction.invalid("has too many patterns, or one too long")
         try:
             found = sorted(self.source.glob(name))
         except OSError:  # a part of it is too long for any file

@@ -23,7 +23,9 @@ _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?")
 _PATH = re.compile(r"(/[A-Za-z0-9._~+@%-]+)+")
 # A dot, a slash, a backslash or a control character that hides from the checks.
 _HIDDEN = re.compile(r"%(2e|2f|5c|7f|[01][0-9a-f])", re.IGNORECASE)
-_REF_REFUSED = re.compile(r"[\x00-\x20\x7f\ud800-\udfff~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)")
+_REF_REFUSED = re.compile(
+    r"[\x00-\x20\x7f\ud800-\udfff~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)"
+)
 _FULL_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 

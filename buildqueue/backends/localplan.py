@@ -28,6 +28,7 @@ from buildqueue.exceptions import Rejected
 
 ENTRY_POINTS = ("main.py", "src/main.py", "src/__main__.py", "__main__.py")
 REQUIREMENTS = "requirements.txt"
+MOST_ENV = 512 * 1024  # characters: a process with much more cannot be started
 
 _ANY_ENTRY_POINT = ", ".join(ENTRY_POINTS)
 
@@ -234,6 +235,8 @@ class _Reading:
                 f"{instruction.place}: PATH leads into the virtual environment instead"
             )
         self.env.update(values)
+        if sum(map(len, self.env.values())) > MOST_ENV:
+            raise instruction.invalid("makes the environment larger than a program's")
 
     def _workdir(self, instruction: Instruction) -> None:
         words = instruction.json_form() or [" ".join(instruction.words())]

@@ -8,6 +8,7 @@ submission   an upload becomes rows and a job
 retirement   an agent is stopped or deleted
 removal      the jobs that end its processes
 hosts        where its processes may be
+losthosts    what waits for one that is gone
 deployed     what should run on a host
 lifecycle    the one writer of build, version, deployment, agent and connector status
 """

@@ -17,6 +17,7 @@ from ..models import Agent, AgentDeployment, Worker
 from ..queue import database
 from ..states import DeploymentStatus, WorkerStatus
 
+PREFIX = "host:"  # of the capability that a worker has by its host
 GONE_AFTER = timedelta(minutes=10)
 
 # A deployment that was promoted once; what failed on the way says nothing of the agent.
@@ -31,7 +32,12 @@ ALIVE = (DeploymentStatus.STARTING, DeploymentStatus.RUNNING, DeploymentStatus.C
 
 def capability(host: str) -> str:
     """Return what a worker must have to reach the runtime of that host."""
-    return f"host:{host}"
+    return f"{PREFIX}{host}"
+
+
+def named_by(capability: str) -> str:
+    """Return the host that a capability of this kind is about."""
+    return capability.removeprefix(PREFIX)
 
 
 def home(agent: Agent) -> str | None:

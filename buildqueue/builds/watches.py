@@ -17,6 +17,7 @@ from ..backends import gitaddress
 from ..exceptions import Refused, Rejected
 from ..models import Agent, BuildJob, Proposal, SourceWatch
 from ..queue import database
+from ..queue.logs import storable
 from ..queue.outcomes import Actor
 from ..states import WatchMode, WatchStatus
 from . import gitaccess, secrets, watchchecks
@@ -65,7 +66,9 @@ def pause_watch(watch: SourceWatch, *, actor: Actor, reason: str = "") -> Source
     with database.atomic():
         found = _lock(watch)
         if found.status == WatchStatus.ACTIVE:
-            why = f"paused by {actor.label}" + (f": {reason}" if reason else "")
+            why = storable(
+                f"paused by {actor.label}" + (f": {reason}" if reason else "")
+            )
             _row(found).update(status=WatchStatus.PAUSED, pause_reason=why)
             found.refresh_from_db(using=database.alias())
     return found

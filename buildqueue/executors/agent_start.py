@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..backends.masking import Masker
 from ..builds import environment
-from ..builds.lifecycle import starts
+from ..builds.lifecycle import deploying, starts
 from ..builds.payloads import AgentStart, Spec
 from ..exceptions import Rejected
 from ..models import Agent, AgentVersion
@@ -51,7 +51,7 @@ def agent_start(ctx: Context, payload: AgentStart) -> Done:
         build_id=version.build_id,
         reference=version.image_tag,
         spec=Spec(),
-        declared=(),
+        declared=deploying.ports_of(agent.pk, version.image_tag),
         env=env,
     )
     live = asked.deploy(run, used)

@@ -1,7 +1,8 @@
-"""What is removed by itself? Sources, artifacts and uploads that nobody needs any more.
+"""What is put in order by itself? What nobody needs any more is removed: sources,
+artifacts, uploads. Jobs that wait for a host that is gone are freed.
 
-Duties of every worker, each on its own host, once an hour at most: looking through
-everything costs more than what it frees in between. What a rollback needs stays.
+Duties of every worker, each on its own host. What is removed is looked for once an hour
+at most: it costs more than it frees in between. What a rollback needs stays.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
-from ..builds import artifacts, sourcepruning
+from ..builds import artifacts, losthosts, sourcepruning
 from ..builds.submission import taking
 from . import base, host
 
@@ -53,6 +54,11 @@ def remove_unneeded(*, older_than_seconds: float = ARTIFACT_AGE_SECONDS) -> int:
         for name, target in targets.items()
         if target not in busy
     )
+
+
+def free_jobs_of_lost_hosts() -> int:
+    """Let others do what waits for a host that is gone; return how many jobs."""
+    return losthosts.free()
 
 
 def remove_left_uploads() -> int:

@@ -10,7 +10,7 @@ action may be repeated; dying half-way leaves the rest for the next time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -49,9 +49,9 @@ def reconcile_host() -> Counts:
         seen = runtime.workloads()
     except Unavailable:
         return counts
-    known = _known(_ids(seen))
-    counts.crashed += _tell_lost(_ids(seen))
-    counts.crashed += reconcile_connectors.tell_lost(_ids(seen))
+    known, present = _known(_ids(seen)), set(_ids(seen))
+    counts.crashed += _tell_lost(present)
+    counts.crashed += reconcile_connectors.tell_lost(present)
     for workload in seen:
         target_id = _uuid(workload.workload_id)
         if target_id is None:
@@ -109,7 +109,7 @@ def _settle_agent(
             _tell_crashes(runtime, wanted, instance, counts)
 
 
-def _tell_lost(present: Sequence[UUID]) -> int:
+def _tell_lost(present: Collection[UUID]) -> int:
     """Tell of deployments that should run here and that the runtime has never seen."""
     wanted = deployed.on_host(host.host_id())
     lost = [each for each in wanted if each.agent_id not in present]
@@ -176,7 +176,8 @@ def _tell_crashes(
     counts: Counts,
 ) -> None:
     grew = instance.restarts > deployment.restart_count
-    crashes.note_restarts(deployment, instance.restarts)
+    if instance.restarts != deployment.restart_count:
+        crashes.note_restarts(deployment, instance.restarts)
     if deployment.status == DeploymentStatus.RUNNING:
         if instance.restarts < CRASHES_TO_TELL or not (grew or instance.pid is None):
             return

@@ -130,7 +130,8 @@ def _tell_crashes(
     runtime: Runtime, connector: McpConnector, one: InstanceStatus, counts: Counts
 ) -> None:
     grew = one.restarts > connector.restart_count
-    connectorhealth.note_restarts(connector, one.restarts)
+    if one.restarts != connector.restart_count:
+        connectorhealth.note_restarts(connector, one.restarts)
     if connector.crash_reason is None:
         if one.restarts < CRASHES_TO_TELL or not (grew or one.pid is None):
             return

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from ..backends.masking import Masker
 from ..builds import environment
+from ..builds.lifecycle import deploying as rows
 from ..builds.payloads import Rollback, Spec, StoredSource
 from ..exceptions import Rejected
 from ..models import Agent, AgentBuild, AgentVersion
@@ -61,8 +62,8 @@ def rollback(ctx: Context, payload: Rollback) -> Done:
 
 
 def _version(agent: Agent, wanted: str) -> AgentVersion:
-    rows = AgentVersion.objects.using(database.alias()).filter(agent=agent)
-    found = rows.filter(version=wanted).first()
+    mine = AgentVersion.objects.using(database.alias()).filter(agent=agent)
+    found = mine.filter(version=wanted).first()
     if found is None:
         raise Rejected(
             "version_missing", f"version {wanted} is not there any more; choose another"
@@ -79,7 +80,7 @@ def _artifact(
     with run.phase("verify", again=True):
         if base.builder().exists(reference):
             run.log(f"{reference} is here")
-            return reference, ()
+            return reference, rows.ports_of(run.target_id, reference)
         if source is None:
             raise Rejected(
                 "artifact_missing",
@@ -94,8 +95,8 @@ def _artifact(
 
 
 def _source_of(build_id: UUID | None) -> StoredSource | None:
-    rows = AgentBuild.objects.using(database.alias())
-    build = rows.filter(pk=build_id).first() if build_id else None
+    builds = AgentBuild.objects.using(database.alias())
+    build = builds.filter(pk=build_id).first() if build_id else None
     if build is None or not build.source_key or not build.source_sha256:
         return None
     source = StoredSource(

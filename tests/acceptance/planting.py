@@ -24,6 +24,7 @@ from django.test import Client, override_settings
 from buildqueue import tokens
 from buildqueue.models import Agent, BuildJob, McpConnector
 from tests.factories import make_user
+from tests.support.commands import run
 from tests.support.gitserver import GitServer, dead_port, git_server
 from tests.support.jobs import wait_for
 from tests.support.processes import ROOT, RunningWorker, command, environment
@@ -103,6 +104,10 @@ class Person:
         self.heard.append((" ".join(words), (ran.stdout + ran.stderr).encode()))
         assert ran.returncode == 0, ran.stderr
         return json.loads(ran.stdout)
+
+    def hear(self, *words: str) -> None:
+        """Have the command answer, in this process: it is given no secret."""
+        self.heard.append((" ".join(words), run(*words).encode()))
 
     def _kept(self, what: str, answer: Any) -> Any:
         told = "\n".join(f"{name}: {value}" for name, value in answer.headers.items())

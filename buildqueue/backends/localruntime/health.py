@@ -180,18 +180,19 @@ def over(
 ) -> HealthReport:
     """Return why an instance that is no longer up is not, with its last lines."""
     if found is None:
-        return _failed("the instance is gone", "start_failed")
+        return _failed("the instance is gone", code="start_failed")
     if found.state == "stopped":
-        return _failed("the instance was stopped", "start_failed")
+        return _failed("the instance was stopped", code="start_failed")
     if found.state == "environment_unreadable":
         return _failed(
-            "its environment was sealed with another key; deploy it again", found.state
+            "its environment was sealed with another key; deploy it again",
+            code="environment_unreadable",
         )
     lines = runtime.logs(workload_id, instance_id, LOG_LINES)
     text = "\n".join(lines) if lines else "(it printed nothing)"
     reason = f"it {_how(found)}; its last lines:\n{text}"
     code = found.exit_reason or "start_failed"
-    return replace(_failed(reason, code), exit_code=found.exit_code)
+    return replace(_failed(reason, code=code), exit_code=found.exit_code)
 
 
 def _how(found: InstanceStatus) -> str:
@@ -224,7 +225,7 @@ def pause(seconds: float, cancelled: Callable[[], bool]) -> None:
         time.sleep(min(left, 0.2))
 
 
-def _failed(reason: str, code: str) -> HealthReport:
+def _failed(reason: str, *, code: str) -> HealthReport:
     return HealthReport(healthy=False, reason=reason, code=code)
 
 

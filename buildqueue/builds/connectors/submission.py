@@ -18,13 +18,14 @@ from ...exceptions import Refused
 from ...models import BuildJob, McpConnector, McpConnectorBuild
 from ...queue import database
 from ...queue.enqueueing import enqueue
+from ...queue.logs import storable
 from ...queue.outcomes import Actor
-from .. import hosts, payloads
+from .. import hosts, payloads, secrets
 from ..lifecycle import connectoropening
 from ..lifecycle.connectoropening import TOKEN, NewConnectorBuild
 from ..payloads import GitSource, McpServerUpload, StoredSource
 from ..submission import GitRequest, taking
-from ..submission.wishes import check_name, git_source, wishes
+from ..submission.wishes import check_name, check_person, git_source, wishes
 from . import removal
 
 MAX_DISPLAY_NAME = 200
@@ -59,6 +60,7 @@ def submit_connector(
     a connector that is run elsewhere.
     """
     check_name(name)
+    check_person("caller", caller.id)
     _check_version(version)
     if env and TOKEN in env:
         raise Refused(
@@ -76,7 +78,7 @@ def submit_connector(
         secrets_env=wanted.secrets_env,
         source_token=token,
     )
-    shown = display_name[:MAX_DISPLAY_NAME] if display_name else None
+    shown = storable(display_name)[:MAX_DISPLAY_NAME] if display_name else None
     with database.atomic():
         return _queue(owner_id, name, caller, asked, shown)
 
@@ -91,6 +93,7 @@ def _queue(
     connector = connectoropening.open_connector(
         owner_id, name, display_name=display_name
     )
+    secrets.check_stored({**connector.build_secrets_env, **asked.secrets_env})
     payload = McpServerUpload(
         build_id=asked.id,
         connector_id=connector.pk,

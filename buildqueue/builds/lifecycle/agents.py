@@ -189,7 +189,10 @@ def _restore_prior(job: BuildJob, agent: Agent) -> None:
         return
     values: dict[str, Any] = {"status": prior}
     for column, name in (("version", "prior_version"), ("image", "prior_image")):
-        if isinstance(given := payload.get(name), str):
+        longest = getattr(Agent._meta.get_field(column), "max_length", None)
+        given = payload.get(name)
+        # What no row could hold must not keep the build from ending.
+        if isinstance(given, str) and len(given) <= (longest or len(given)):
             values[column] = given
     _agents(agent).update(**values)
 

@@ -83,6 +83,12 @@ def is_begun(agent_id: UUID, deployment_id: UUID) -> bool:
     return begun.filter(pk=deployment_id).exists()
 
 
+def ports_of(agent_id: UUID, reference: str) -> tuple[int, ...]:
+    """Return the ports that an artifact was deployed with before; none if it was not."""
+    before = deployments(agent_id).filter(spec_image=reference).order_by("-created_at")
+    return tuple(before.values_list("spec_ports", flat=True).first() or ())
+
+
 def give_up(agent_id: UUID, deployment_id: UUID, *, reason: str, logs: str) -> None:
     """Write why the new instance was ended again. Of no effect on a promoted one."""
     begun = deployments(agent_id).filter(status=DeploymentStatus.STARTING)

@@ -13,7 +13,15 @@ from uuid import UUID
 
 from pydantic import model_validator
 
-from .parts import Environment, GitSource, Model, OwnerId, Source, Spec
+from .parts import (
+    Environment,
+    GitSource,
+    Model,
+    OwnerId,
+    Source,
+    Spec,
+    WritablePath,
+)
 
 GITHUB = "https://github.com"
 _SPEC = ("ports", "writable", "writable_path")
@@ -181,7 +189,7 @@ class Rollback(Payload):
     target_image_tag: str
     reason: str | None = None
     writable: bool | None = None
-    writable_path: str | None = None
+    writable_path: WritablePath | None = None
 
     @property
     def build_id(self) -> UUID:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 OwnerId = Annotated[str, Field(max_length=100)]
@@ -15,6 +15,16 @@ Environment: TypeAlias = dict[str, str]
 
 MOST_PORTS = 16
 MOST_REPLICAS = 16
+
+
+def _absolute(path: str) -> str:
+    sound = path.startswith("/") and path != "/" and ".." not in path.split("/")
+    if not sound or ":" in path or not path.isprintable():
+        raise ValueError("must be an absolute path, not /, without '..' and ':'")
+    return path
+
+
+WritablePath = Annotated[str, Field(max_length=255), AfterValidator(_absolute)]
 
 
 class Model(BaseModel):
@@ -69,18 +79,7 @@ class Spec(Model):
     cpus: Annotated[float, Field(ge=0.01, le=1024)] | None = None
     processes: Annotated[int, Field(ge=1, le=100_000)] | None = None
     writable: bool | None = None
-    writable_path: Annotated[str, Field(max_length=255)] | None = None
-
-    @field_validator("writable_path")
-    @classmethod
-    def _absolute(cls, path: str | None) -> str | None:
-        if path is None:
-            return None
-        parts = path.split("/")
-        sound = path.startswith("/") and path != "/" and ".." not in parts
-        if not sound or ":" in path or not path.isprintable():
-            raise ValueError("must be an absolute path, not /, without '..' and ':'")
-        return path
+    writable_path: WritablePath | None = None
 
 
 NO_SPEC = Spec()

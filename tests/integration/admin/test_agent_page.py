@@ -48,7 +48,7 @@ def test_what_the_agent_wants_is_told_in_words(root: Client) -> None:
     for words in (
         "Ports: 8000, 9000",
         "Copies: 3",
-        "256 MiB of memory, 0.5 processors",
+        "Limits of each copy: memory 256 MiB, processors 0.5",
         "Keeps files: yes, in data",
         "Environment: A, B",
         "Active version: none yet",

@@ -19,13 +19,13 @@ SHA = "0123456789abcdef" * 4
 COMMIT = "9f2b41c7d05e8a36b1c2d3e4f5061728394a5b6c"
 
 
-def make_builds(**values: Any) -> list[AgentBuild | McpConnectorBuild]:
+def make_builds(**values: Any) -> tuple[AgentBuild, McpConnectorBuild]:
     """Make a build of an agent and one of a connector, alike."""
     of_agent = make_build(make_agent(), **values)
     of_connector = McpConnectorBuild.objects.create(
         connector=make_connector(), owner_id="1", version_tag="1.0.0", **values
     )
-    return [of_agent, of_connector]
+    return of_agent, of_connector
 
 
 def test_a_failed_build_tells_how_far_it_came_why_and_what_helps(root: Client) -> None:
@@ -40,6 +40,7 @@ def test_a_failed_build_tells_how_far_it_came_why_and_what_helps(root: Client) -
         page = text_of(root.get(page_of(build)))
 
         for words in (
+            "Version: 1.0.0",
             "Phase: build",
             "Error: dependency_failed",
             "pip found nothing ERROR: <no match>",
@@ -48,6 +49,12 @@ def test_a_failed_build_tells_how_far_it_came_why_and_what_helps(root: Client) -
             "Host: builder-1",
         ):
             assert words in page
+
+
+def test_the_lists_tell_the_version_that_a_build_makes(root: Client) -> None:
+    for build in make_builds():
+        page = root.get(f"/admin/buildqueue/{build._meta.model_name}/")
+        assert '<td class="field-made_version">1.0.0</td>' in html_of(page)
 
 
 def test_a_build_of_an_archive_tells_name_checksum_and_size(root: Client) -> None:
@@ -138,7 +145,7 @@ def test_a_build_leads_to_its_job_and_its_log(root: Client) -> None:
 
 
 def test_last_lines_are_shown_to_who_may_see_logs(login: Login) -> None:
-    [of_agent, of_connector] = make_builds(logs="\x1b[31mprinted <b>\n")
+    of_agent, of_connector = make_builds(logs="\x1b[31mprinted <b>\n")
     deployment = make_deployment(of_agent.agent, last_logs="printed <b>")
     connector = of_connector.connector
     type(connector).objects.filter(pk=connector.pk).update(last_logs="printed <b>")

@@ -151,7 +151,7 @@ def test_the_report_of_an_error_has_no_value(
     with override_settings(DEBUG=debug, ADMINS=[("a", "a@example.org")]):
         answer = give(client, secret)
 
-    told = [str(each.alternatives) + each.body for each in mail.outbox]
+    told = [str(each.message()) for each in mail.outbox]
     reports = [html_of(answer)] if debug else told
     assert reports
     for report in reports:

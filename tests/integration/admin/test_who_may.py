@@ -196,7 +196,8 @@ def test_a_post_without_the_csrf_token_is_refused(login: Login, case: Case) -> N
 def test_no_page_shows_a_ciphertext(root: Client, model: Any, address: str) -> None:
     marked = "gAAAAABciphertext"
     of_agent = make_agent(secrets_env={"KEY": marked})
-    rows = [
+    watch = make_watch(of_agent)
+    rows = (
         of_agent,
         make_connector(
             build_secrets_env={"KEY": marked},
@@ -204,9 +205,9 @@ def test_no_page_shows_a_ciphertext(root: Client, model: Any, address: str) -> N
             oauth_client_secret=marked,
         ),
         make_secret(),
-        make_watch(of_agent),
-    ]
-    rows.append(make_proposal(rows[3]))
+        watch,
+        make_proposal(watch),
+    )
     OwnerSecret.objects.update(encrypted_value=marked)
     [row] = [each for each in rows if isinstance(each, model)]
 
