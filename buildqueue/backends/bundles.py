@@ -22,6 +22,7 @@ from buildqueue.backends.trees import make_passable, remove_tree
 from buildqueue.exceptions import Rejected, Unavailable
 
 BUNDLE_FILE = "bundle.json"
+LOCK = ".lock"
 
 _REFERENCE = re.compile(
     r"local:(?P<target>[A-Za-z0-9][A-Za-z0-9_-]{0,63})"
@@ -102,7 +103,7 @@ def open_folder(root: Path, reference: str) -> Iterator[Path]:
 
 @contextmanager
 def _locked(target: Path) -> Iterator[None]:
-    with (target / ".lock").open("w") as lock:
+    with (target / LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -156,6 +157,8 @@ def clean_target(
                 if not kept and folder.stat().st_mtime <= before:
                     clear_folder(folder)
                     removed += 1
+            if [each.name for each in target.iterdir()] == [LOCK]:
+                remove_tree(target)  # a builder that comes now makes it anew
     except (Unavailable, FileNotFoundError):
         return removed
     return removed

@@ -199,7 +199,10 @@ class BuildRun(Run):
         """Write on the build's row how the phase ended."""
         with suppress(LostLeaseError):
             progress.tell_failure(
-                self.fence, exit_code=error.exit_code, lines=self.lines
+                self.fence,
+                code=error.code,
+                exit_code=error.exit_code,
+                lines=self.lines,
             )
 
     @contextmanager

@@ -24,7 +24,7 @@ from ...states import (
 )
 from .. import environment, failures, removal, results, secrets, sources, versions
 from ..payloads import AgentDelete
-from . import switching
+from . import progress, switching
 from .rows import (
     ROLLBACK,
     STANDALONE,
@@ -142,7 +142,7 @@ def _succeed(
 
 def _fail(job: BuildJob, agent: Agent, build: AgentBuild | None) -> None:
     if build is not None:
-        code = job.error_code or job.status
+        code = progress.code_of(job, build)
         move_build(
             build,
             BuildStatus.FAILED,

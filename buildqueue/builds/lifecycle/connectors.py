@@ -14,6 +14,7 @@ from ...states import ConnectorBuildStatus, ConnectorStatus, JobStatus
 from .. import failures, results, sources
 from ..connectors import removal
 from ..payloads import ConnectorDelete, ConnectorEnd
+from . import progress
 from .connectorrows import (
     OPEN,
     lock_build,
@@ -115,7 +116,7 @@ def _fail(
     job: BuildJob, connector: McpConnector, build: McpConnectorBuild | None
 ) -> None:
     if build is not None:
-        code = job.error_code or job.status
+        code = progress.code_of(job, build)
         move_build(
             build,
             OPEN,

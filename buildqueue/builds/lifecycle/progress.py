@@ -28,6 +28,7 @@ from ...states import AgentStatus, BuildStatus, ConnectorBuildStatus, ConnectorS
 from ..payloads import StoredSource
 
 MAX_LOG_CHARACTERS: Final = 16 * 1024
+EXHAUSTED: Final = "max_attempts_exhausted"
 # Of a failed build the job has ended: it is queued again before anybody may build it.
 _MAY_BUILD: Final = {
     AgentBuild: (BuildStatus.QUEUED, BuildStatus.BUILDING),
@@ -53,7 +54,7 @@ class Fence:
 
 def enter(fence: Fence, phase: str, *, deploying: bool = True) -> None:
     """Write that the build is under way and in which phase."""
-    write(fence, phase=phase)
+    write(fence, phase=phase, error_code=None, exit_code=None)
     if fence.of_connector:
         _enter_connector(fence)
         return
@@ -84,12 +85,20 @@ def keep_artifact(fence: Fence, reference: str, *, host: str) -> None:
     write(fence, host=host, **{name: reference})
 
 
-def tell_failure(fence: Fence, *, exit_code: int | None, lines: Sequence[str]) -> None:
+def tell_failure(
+    fence: Fence, *, code: str, exit_code: int | None, lines: Sequence[str]
+) -> None:
     """Write how the phase ended; of no effect once the lease is gone."""
     rows = _building(fence).filter(Exists(_held(fence)))
-    rows.update(
-        exit_code=exit_code, logs=storable("\n".join(lines))[-MAX_LOG_CHARACTERS:]
-    )
+    told = storable("\n".join(lines))[-MAX_LOG_CHARACTERS:]
+    rows.update(error_code=code, exit_code=exit_code, logs=told)
+
+
+def code_of(job: BuildJob, build: AgentBuild | McpConnectorBuild) -> str:
+    """Return why a build failed: of one that was tried too often, what failed last."""
+    if job.error_code == EXHAUSTED and build.error_code:
+        return build.error_code
+    return job.error_code or job.status
 
 
 def write(fence: Fence, **values: Any) -> None:

@@ -153,7 +153,8 @@ def test_what_may_pass_is_tried_again_until_the_allowance_is_spent(
 
     assert len(runs) == 3
     assert job_of(submitted).error_code == "max_attempts_exhausted"
-    assert build_of(submitted).status == "failed"
+    build = build_of(submitted)
+    assert (build.status, build.error_code) == ("failed", "index_unreachable")
 
 
 def test_a_version_is_free_again_after_its_build_failed(world: World) -> None:
