@@ -39,11 +39,11 @@ def _numbered(letter: str, *numbers: int) -> set[str]:
 
 
 PROMISED = (
-    _numbered("N", *range(1, 13))
-    | _numbered("M", *range(1, 41), *range(43, 53))
-    | _numbered("X", *range(1, 10), 11, 12, 13, 14, 16, 20)
+    _numbered("N", *range(1, 13), *range(20, 33), 40, 41, *range(43, 49))
+    | _numbered("M", *range(1, 53))
+    | _numbered("X", *range(1, 10), 11, 12, 13, 14, 16, 17, 20)
     | _numbered("H", 13, 15)
-    | _numbered("P", 1, 2, 10, 13, 15, 16)
+    | _numbered("P", 1, 2, 3, 9, 10, 13, 15, 16)
 )
 
 
