@@ -33,6 +33,8 @@ CARD_FILES = (
     ".well-known/agent.json",
 )
 MAX_FILE_BYTES = 1024 * 1024
+MAX_TOML = 256 * 1024  # characters
+MOST_DOTS = 100  # of a line
 
 Numbers: TypeAlias = tuple[int, int, int]
 
@@ -241,19 +243,30 @@ def _from_cards(tree: Path) -> list[str]:
 
 
 def _from_pyproject(tree: Path) -> list[str]:
-    content = _parsed(tree / "pyproject.toml", tomllib.loads)
+    content = _parsed(tree / "pyproject.toml", _toml)
     tool = content.get("tool", {})
     tables = [content.get("project"), tool.get("poetry") if _is_table(tool) else None]
     return [str(each.get("version", "")) for each in tables if isinstance(each, dict)]
 
 
 def _from_cargo(tree: Path) -> list[str]:
-    package = _parsed(tree / "Cargo.toml", tomllib.loads).get("package")
+    package = _parsed(tree / "Cargo.toml", _toml).get("package")
     return [str(package.get("version", ""))] if isinstance(package, dict) else []
 
 
 def _from_package(tree: Path) -> list[str]:
     return [str(_parsed(tree / "package.json", json.loads).get("version", ""))]
+
+
+def _toml(text: str) -> dict[str, Any]:
+    """Return what TOML says; ValueError also for what its parser would take hours for.
+
+    The time for one key grows with more than the square of the number of its parts.
+    """
+    lines = text.splitlines()
+    if len(text) > MAX_TOML or any(line.count(".") > MOST_DOTS for line in lines):
+        raise ValueError("too large, or a key of too many parts")
+    return tomllib.loads(text)
 
 
 def _is_table(found: object) -> bool:

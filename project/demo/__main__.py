@@ -20,10 +20,12 @@ from django.db import OperationalError
 from .ports import free_port
 
 if TYPE_CHECKING:
+    from .client import Client
     from .servers import Servers
 
 SAMPLE = Path(__file__).parent / "sample_agent"
 UPLOAD = "/api/agents/upload-and-deploy"
+GREETING = "Good day"  # as the sample's Dockerfile has it
 
 
 def main() -> int:
@@ -154,10 +156,33 @@ def upload_and_call(base: str, token: str) -> None:
             raise DemoFailed(f"the job ended {job['status']}: {job['error']}")
         say(f"deployed in {time.monotonic() - began:.1f} s; the steps:")
         print_steps(job)
-        agent = client.get(accepted["links"]["agent"])
+        call(client.get(accepted["links"]["agent"]))
+        update_and_roll_back(client, accepted["links"]["agent"])
     except ApiError as error:
         raise DemoFailed(str(error)) from error
-    call(agent)
+
+
+def update_and_roll_back(client: Client, agent: str) -> None:
+    """Give the agent a version that greets otherwise, and lead it back again."""
+    source = sample_zip(greeting="Good evening")
+    update = client.upload(f"{agent}/update", source, version="patch")
+    deployed(client, update, "updated to")
+    call(client.get(agent))
+    rollback = client.post(f"{agent}/rollback", version=update["previous_version"])
+    deployed(client, rollback, "rolled back to")
+    call(client.get(agent))
+
+
+def deployed(client: Client, accepted: dict[str, Any], done: str) -> None:
+    """Wait until what was asked for is deployed, and say so."""
+    from .follow import wait
+
+    began = time.monotonic()
+    job = wait(client, accepted["links"])
+    if job["status"] != "done":
+        raise DemoFailed(f"the job ended {job['status']}: {job['error']}")
+    took = time.monotonic() - began
+    say(f"{done} {accepted['new_version']} in {took:.1f} s")
 
 
 def call(agent: dict[str, Any]) -> None:
@@ -176,13 +201,14 @@ def call(agent: dict[str, Any]) -> None:
         sys.stdout.write(f"    {line}\n")
 
 
-def sample_zip() -> bytes:
-    """Return the sample agent as a zip."""
+def sample_zip(greeting: str = GREETING) -> bytes:
+    """Return the sample agent, which greets in these words, as a zip."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(SAMPLE.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
-                archive.write(path, path.relative_to(SAMPLE).as_posix())
+                text = path.read_text().replace(GREETING, greeting)
+                archive.writestr(path.relative_to(SAMPLE).as_posix(), text)
     return packed.getvalue()
 
 

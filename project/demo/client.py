@@ -28,6 +28,15 @@ class Client:
         """Return the JSON at a path or link."""
         return self._send(urllib.request.Request(self._url(path)))
 
+    def post(self, path: str, **fields: str) -> dict[str, Any]:
+        """Post fields as JSON."""
+        request = urllib.request.Request(
+            self._url(path),
+            data=json.dumps(fields).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        return self._send(request)
+
     def upload(self, path: str, source: bytes, **fields: str) -> dict[str, Any]:
         """Post fields and a zip as a form."""
         boundary = uuid.uuid4().hex

@@ -29,6 +29,13 @@ def follow(client: Client, links: dict[str, str]) -> dict[str, Any]:
     return client.get(links["job"])
 
 
+def wait(client: Client, links: dict[str, str]) -> dict[str, Any]:
+    """Return the job once it has ended."""
+    while (job := client.get(links["job"]))["completed_at"] is None:
+        time.sleep(POLL_SECONDS)
+    return job
+
+
 def print_steps(job: dict[str, Any]) -> None:
     """Print each step of the last attempt with the time it took."""
     for step in job["steps"]:
