@@ -16,6 +16,7 @@ from django.core.exceptions import SuspiciousOperation
 from django.db import InterfaceError, OperationalError, connections
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.utils.cache import patch_cache_control, patch_vary_headers
+from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
@@ -74,8 +75,9 @@ def _not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:
     return found.response(request)
 
 
+@csrf_exempt
 def no_such_address(request: HttpRequest, **kwargs: str) -> HttpResponse:
-    """Answer for addresses below ours that are none."""
+    """Answer for addresses below ours that are none, however they are asked."""
     raise Http404(request.path)
 
 

@@ -117,7 +117,7 @@ def wait_ready(
             if protocol_faults == PROTOCOL_TRIES:
                 raise
         else:
-            on_line(f"health: it speaks MCP and offers {len(tools)} tools")
+            on_line(f"health: it speaks MCP; tools that it offers: {len(tools)}")
             return tools
         health.pause(pause, cancelled)
     raise Rejected("health_timeout", f"not ready after {tries} tries: {told}")

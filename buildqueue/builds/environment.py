@@ -7,14 +7,16 @@ environment that cannot be had whole is refused.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any
 
+from django.db.models import QuerySet
 from django.utils.module_loading import import_string
 
 from .. import conf
 from ..exceptions import Unavailable
-from ..models import Agent, AgentBuild, McpConnector
+from ..models import Agent, AgentBuild, McpConnector, McpConnectorBuild
 from ..queue import database
 from . import versions
 from .secrets import decrypt_env
@@ -42,18 +44,23 @@ def stored_env(target: Agent | McpConnector) -> dict[str, str]:
     return dict(target.build_secrets_env)
 
 
-def env_to_come(agent: Agent) -> dict[str, str]:
-    """Return the ciphertexts that open builds will add to the agent's environment.
+def env_to_come(target: Agent | McpConnector) -> dict[str, str]:
+    """Return the ciphertexts that open builds will add to the target's environment.
 
-    The agent must be locked, so that nobody adds to it between the look and a write.
+    The target must be locked, so that nobody adds to it between the look and a write.
     """
-    builds = AgentBuild.objects.using(database.alias()).filter(
-        agent=agent, status__in=versions.OPEN_BUILDS
-    )
-    found = dict[str, str]()
-    for brought in builds.order_by("created_at").values_list("secrets_env", flat=True):
-        found |= brought
-    return found
+    alias = database.alias()
+    if isinstance(target, Agent):
+        mine = AgentBuild.objects.using(alias).filter(agent=target)
+        brought = _brought(mine.filter(status__in=versions.OPEN_BUILDS))
+    else:
+        builds = McpConnectorBuild.objects.using(alias).filter(connector=target)
+        brought = _brought(builds.filter(completed_at__isnull=True))
+    return dict(ChainMap(*reversed(brought)))
+
+
+def _brought(builds: QuerySet[Any]) -> list[dict[str, str]]:
+    return list(builds.order_by("created_at").values_list("secrets_env", flat=True))
 
 
 def _provided(path: str, target: Agent | McpConnector) -> dict[str, str]:

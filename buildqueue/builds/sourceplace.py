@@ -40,7 +40,7 @@ class PrivateFolder(FileSystemStorage):
         made, root = Path(self.path(name)), Path(self.location)
         root.parent.mkdir(parents=True, exist_ok=True)
         root.mkdir(mode=0o700, exist_ok=True)
-        made.parent.mkdir(parents=True, exist_ok=True)
+        made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         beside = made.with_name(f"{made.name}.{uuid4().hex}")
         try:
             with os.fdopen(_create(beside), "wb") as file:

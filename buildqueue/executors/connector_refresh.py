@@ -10,7 +10,7 @@ from ..exceptions import BackendError, Unavailable
 from ..queue.context import Context
 from ..queue.handlers import handler
 from ..queue.outcomes import Done
-from . import base, connectors
+from . import base, connectors, seeing
 
 
 @handler(
@@ -26,14 +26,14 @@ def connector_refresh(ctx: Context, payload: ConnectorRefresh) -> Done:
     connector = connectors.target(ctx, payload.connector_id)
     masker = Masker(connectors.environment_of(connector, {}).values())
     with ctx.step("ask for tools", transaction=False, again=True) as step:
-        active = connectors.active_of(base.running_runtime().status(str(connector.pk)))
+        active = seeing.active_of(base.running_runtime().status(str(connector.pk)))
         if active is None:
             raise Unavailable("mcp_not_ready", "the connector does not run now")
         try:
             tools = ask_instance(active, mask=masker.mask)
         except BackendError as error:
             raise base.masked_error(error, masker) from None
-        ctx.log(f"it offers {len(tools)} tools")
+        ctx.log(f"tools that it offers: {len(tools)}")
         step.result = connectors.told(tools, masker)
     found = results.ConnectorTools(tools=step.result)
     return Done(result=found.model_dump(mode="json"))

@@ -17,7 +17,7 @@ from ..queue import database, storing
 from ..queue.context import Context
 
 if TYPE_CHECKING:
-    from ..backends.base import InstanceStatus, WorkloadSpec, WorkloadStatus
+    from ..backends.base import WorkloadSpec
     from ..backends.mcpprobe import Tool
 
 
@@ -60,14 +60,6 @@ def endpoint(address: str) -> str:
     from ..backends.mcpprobe import PATH
 
     return f"{address}{PATH}"
-
-
-def active_of(seen: WorkloadStatus | None) -> InstanceStatus | None:
-    """Return the instance that the address leads to."""
-    instances = seen.instances if seen else ()
-    return next(
-        (one for one in instances if seen and one.instance_id == seen.active), None
-    )
 
 
 def told(tools: Iterable[Tool], masker: Masker) -> list[dict[str, Any]]:

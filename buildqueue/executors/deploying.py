@@ -87,7 +87,7 @@ def _asked(run: Run, used: Runtime, candidate: Candidate, instance_id: UUID) -> 
         lines = used.logs(str(run.target_id), str(instance_id), LOG_LINES)
         text = run.masker.mask("\n".join(lines))
         for line in text.splitlines():
-            run.log(f"| {line}")
+            run.log(line)
         candidate.give_up(instance_id, run.masker.mask(str(error)), text)
         raise
 

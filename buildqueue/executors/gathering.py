@@ -37,7 +37,7 @@ class SourceTree:
             sources.fetch(self.stored, archive)
             report = extract_archive(archive, tree, sources.archive_limits())
             archive.unlink()
-            self.run.log(f"unpacked {len(report.files)} files")
+            self.run.log(f"unpacked, files: {len(report.files)}")
         return tree
 
 

@@ -19,11 +19,11 @@ from ..builds.connectors import deployed as connectors_deployed
 from ..builds.connectors.deployed import KnownConnector
 from ..builds.deployed import Known
 from ..builds.lifecycle import crashes
-from ..exceptions import BackendError, Unavailable
+from ..exceptions import BackendError, Rejected, Unavailable
 from ..models import AgentDeployment
 from ..queue import leases
 from ..states import DeploymentStatus
-from . import base, host, reconcile_connectors
+from . import base, host, reconcile_connectors, seeing
 from .counting import CRASHES_TO_TELL, LOG_LINES, RESTORE_SECONDS, RESTORE_TRIES, Counts
 
 if TYPE_CHECKING:
@@ -98,10 +98,10 @@ def _settle_agent(
     if known.busy:
         return
     wanted = known.deployment
-    restore = wanted is not None and not _is_active(workload, wanted)
-    if restore and wanted is not None and not _restore(runtime, wanted):
-        return  # what is there answers, which is better than nothing
-    counts.restored += restore
+    if wanted is not None and not _is_active(workload, wanted):
+        if not _restored(runtime, wanted, counts):
+            return  # what is there answers, which is better than nothing
+        counts.restored += 1
     for instance in workload.instances:
         if wanted is None or instance.instance_id != str(wanted.pk):
             counts.ended += _end(runtime, workload.workload_id, instance)
@@ -113,12 +113,23 @@ def _tell_lost(present: Collection[UUID]) -> int:
     """Tell of deployments that should run here and that the runtime has never seen."""
     wanted = deployed.on_host(host.host_id())
     lost = [each for each in wanted if each.agent_id not in present]
-    reason = "its host no longer has it; upload the agent again"
+    reason = "its host no longer has it: deploy its version again"
     return sum(crashes.mark_crashed(each, reason=reason, logs="") for each in lost)
 
 
 def _is_active(workload: WorkloadStatus, wanted: AgentDeployment) -> bool:
-    return workload.active == str(wanted.pk)
+    """Tell whether the address leads to the deployment, as far as the runtime can."""
+    return workload.active == str(wanted.pk) and not seeing.is_sealed_off(workload)
+
+
+def _restored(runtime: Runtime, wanted: AgentDeployment, counts: Counts) -> bool:
+    try:
+        return _restore(runtime, wanted)
+    except Rejected as error:
+        # Such as a secret that no key reads: people must see that nothing answers.
+        told = crashes.mark_crashed(wanted, reason=str(error), logs="")
+        counts.crashed += told
+        raise
 
 
 def _end(runtime: Runtime, workload_id: str, instance: InstanceStatus) -> bool:

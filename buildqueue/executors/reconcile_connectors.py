@@ -18,7 +18,7 @@ from ..builds.connectors.deployed import KnownConnector
 from ..builds.lifecycle import connectorhealth
 from ..exceptions import Rejected
 from ..models import McpConnector
-from . import base, connectors, host
+from . import base, connectors, host, seeing
 from .counting import CRASHES_TO_TELL, LOG_LINES, RESTORE_SECONDS, RESTORE_TRIES, Counts
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def _instance_for(
     if known.wanted is None:
         never_told = known.connector.instance_id is None and known.connector.url
         return answering if never_told else None
-    if workload.active == str(known.wanted):
+    sealed_off = seeing.is_sealed_off(workload)
+    if workload.active == str(known.wanted) and not sealed_off:
         return known.wanted
     try:
         _restore(runtime, known.connector, known.wanted)
@@ -81,7 +82,7 @@ def _instance_for(
 
 
 def _answering(workload: WorkloadStatus) -> UUID | None:
-    active = connectors.active_of(workload)
+    active = seeing.active_of(workload)
     if active is None or active.state != "running":
         return None
     try:

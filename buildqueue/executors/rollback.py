@@ -20,6 +20,7 @@ from ..queue import database
 from ..queue.context import Context
 from ..queue.handlers import handler
 from ..queue.outcomes import Done
+from ..states import VersionStatus
 from . import agents, base, building, gathering
 from .base import BuildRun
 from .instances import Instance
@@ -64,7 +65,7 @@ def rollback(ctx: Context, payload: Rollback) -> Done:
 def _version(agent: Agent, wanted: str) -> AgentVersion:
     mine = AgentVersion.objects.using(database.alias()).filter(agent=agent)
     found = mine.filter(version=wanted).first()
-    if found is None:
+    if found is None or found.status == VersionStatus.BUILDING:
         raise Rejected(
             "version_missing", f"version {wanted} is not there any more; choose another"
         )

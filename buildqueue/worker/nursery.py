@@ -14,8 +14,9 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
-from typing import Any
+from typing import IO, Any
 
 import psutil
 from django.utils.module_loading import import_string
@@ -25,6 +26,8 @@ from . import linux
 from .child import Child, Ends
 
 logger = logging.getLogger(__name__)
+
+LAST_WORDS = 2000  # bytes, of a host's service that fails
 
 
 class CannotPreload(RuntimeError):
@@ -41,7 +44,8 @@ class Nursery:
         linux.adopt_orphans()
         self._orders = socket.socket()
         self._template: subprocess.Popen[bytes] | None = None
-        self._services: dict[str, int] = {}  # dotted path -> pid, when started by us
+        # By dotted path, those that were started by us: pid, and what it complains of.
+        self._services: dict[str, tuple[int, IO[bytes]]] = {}
         self._adopted: set[int] = set()  # what services left to us, living on
         self.preloaded = False
 
@@ -98,6 +102,8 @@ class Nursery:
                 pid, status = ended
                 if self._template and pid == self._template.pid:
                     self._template.returncode = os.waitstatus_to_exitcode(status)
+                elif status:
+                    self._tell_ended(pid, os.waitstatus_to_exitcode(status))
 
     def end_strays(self, guardians: set[int]) -> bool:
         """End children that are none of ours; tell whether there was one.
@@ -119,7 +125,7 @@ class Nursery:
 
     def _own(self, guardians: set[int]) -> set[int]:
         template = {self._template.pid} if self._template else set()
-        return guardians | template | set(self._services.values())
+        return guardians | template | {pid for pid, _ in self._services.values()}
 
     def know_adopted(self, guardians: set[int]) -> None:
         """Remember what a service that ended has left: it is no stray of a job.
@@ -133,20 +139,30 @@ class Nursery:
     def start_services(self, paths: Iterable[str]) -> None:
         """Start those of the host's services that do not run; they outlive the worker."""
         for path in paths:
-            pid = self._services.get(path)
-            if pid and psutil.pid_exists(pid):
+            known = self._services.get(path)
+            if known and psutil.pid_exists(known[0]):
                 continue
             if command := self._command(import_string(path), path):
+                complaints = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as it runs)
                 service = subprocess.Popen(
                     command.argv,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
+                    stderr=complaints,
                     start_new_session=True,
                     env={**_kept(), **command.env},
                 )
-                self._services[path] = service.pid
+                self._services[path] = (service.pid, complaints)
                 service.returncode = 0  # reaped by `reap`, never waited for
+
+    def _tell_ended(self, pid: int, code: int) -> None:
+        """Say that a host's service has failed, and its last words."""
+        for path, (known, complaints) in self._services.items():
+            if known == pid:
+                size = complaints.seek(0, os.SEEK_END)
+                complaints.seek(max(size - LAST_WORDS, 0))
+                said = complaints.read().decode("utf-8", "replace").strip()
+                logger.error("host service %s ended with %s: %s", path, code, said)
 
     @staticmethod
     def _command(service: Service, path: str) -> ServiceCommand | None:

@@ -20,7 +20,7 @@ DIGEST = "9f2b41c7d05e8a36" * 4
 BEGUN = """\
 ==> fetch
 the source is sources/9f/9f2b41c7d05e.zip
-unpacked 14 files
+unpacked, files: 14
 ==> verify
 the source can be built, as version 2.3.1
 ==> build

@@ -218,6 +218,14 @@ class FakeRuntime:
         active = workload.instances[workload.active or ""]
         active.restarts, active.state = restarts, "running" if running else "starting"
 
+    def lock_out(self, workload_id: str) -> None:
+        """Behave as if the active instance had ended, and its environment were lost."""
+        workload = self._workloads[workload_id]
+        active = workload.instances[workload.active or ""]
+        while active.servers:
+            active.servers.pop().close()
+        active.state = "environment_unreadable"
+
     def close(self) -> None:
         """End everything."""
         for workload_id in list(self._workloads):

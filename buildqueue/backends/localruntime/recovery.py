@@ -22,10 +22,23 @@ logger = logging.getLogger(__name__)
 async def find_again(upkeep: Upkeep) -> None:
     """Take over once, before the first verb is answered."""
     for workload in upkeep.store.all():
+        workload = _renewed(upkeep, workload)
         await upkeep.addresses.open(workload)
         for instance in workload.instances.values():
             await _take_over(upkeep, workload, instance)
         upkeep.spawn(_finish(upkeep, workload.workload_id))
+
+
+def _renewed(upkeep: Upkeep, workload: Workload) -> Workload:
+    """Return the workload with its environments sealed with the newest key."""
+    renew = upkeep.sealer.renewed
+    renewed = {
+        name: replace(each, sealed_env=renew(each.sealed_env))
+        for name, each in workload.instances.items()
+    }
+    if renewed == dict(workload.instances):
+        return workload
+    return upkeep.store.put(replace(workload, instances=renewed))
 
 
 async def reconcile(upkeep: Upkeep) -> None:

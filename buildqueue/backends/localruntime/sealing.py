@@ -24,9 +24,8 @@ class Sealer:
     def __init__(self, keys: str | None = None) -> None:
         given = [part for part in (keys or "").split(",") if part]
         self.is_lasting = bool(given)
-        self._cipher = MultiFernet(
-            [Fernet(key) for key in given or [Fernet.generate_key().decode()]]
-        )
+        ciphers = [Fernet(key) for key in given or [Fernet.generate_key().decode()]]
+        self._newest, self._cipher = ciphers[0], MultiFernet(ciphers)
 
     @classmethod
     def take_from(cls, environ: MutableMapping[str, str]) -> Self:
@@ -59,6 +58,19 @@ class Sealer:
             ) from None
         found: dict[str, str] = json.loads(opened)
         return found
+
+    def renewed(self, sealed: str) -> str:
+        """Return the same, sealed with the newest key; what nobody opens stays as it is."""
+        if not sealed or self._newest_opens(sealed) or not self.can_open(sealed):
+            return sealed
+        return self._cipher.rotate(sealed.encode()).decode()
+
+    def _newest_opens(self, sealed: str) -> bool:
+        try:
+            self._newest.decrypt(sealed.encode())
+        except InvalidToken:
+            return False
+        return True
 
     def can_open(self, sealed: str) -> bool:
         """Tell whether `open` would succeed."""

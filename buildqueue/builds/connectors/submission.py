@@ -20,7 +20,7 @@ from ...queue import database
 from ...queue.enqueueing import enqueue
 from ...queue.logs import storable
 from ...queue.outcomes import Actor
-from .. import hosts, payloads, secrets
+from .. import environment, hosts, payloads, secrets
 from ..lifecycle import connectoropening
 from ..lifecycle.connectoropening import TOKEN, NewConnectorBuild
 from ..payloads import GitSource, McpServerUpload, StoredSource
@@ -93,7 +93,8 @@ def _queue(
     connector = connectoropening.open_connector(
         owner_id, name, display_name=display_name
     )
-    secrets.check_stored({**connector.build_secrets_env, **asked.secrets_env})
+    to_come = {**connector.build_secrets_env, **environment.env_to_come(connector)}
+    secrets.check_stored({**to_come, **asked.secrets_env})
     payload = McpServerUpload(
         build_id=asked.id,
         connector_id=connector.pk,

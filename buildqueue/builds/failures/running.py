@@ -46,8 +46,8 @@ ASKED: Final[Rows] = {
         "Correct the value that is named.",
     ),
     "invalid_writable_path": (
-        "the writable path is not one inside of the source",
-        "Give a relative folder inside of the source, such as `data`.",
+        "the path that shall be writable is no absolute one, or leads elsewhere",
+        "Give an absolute path without `..` and `:`, such as `/data`.",
     ),
     "agent_deleted": (
         "the agent was deleted, or is being deleted",

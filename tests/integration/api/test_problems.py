@@ -195,3 +195,12 @@ def test_a_success_under_atomic_requests_is_committed(
 
     assert BuildJob.objects.get().status == "cancelled"
     assert verbs.allowed(BuildJob.objects.get()) == ["retry"]
+
+
+def test_an_address_that_is_none_is_told_so_however_it_is_asked() -> None:
+    strict = Client(enforce_csrf_checks=True)
+
+    for method in ("get", "post", "put", "patch", "delete"):
+        answer = getattr(strict, method)("/api/agents/none/such")
+        assert answer.status_code == 404, method
+        assert answer["Content-Type"].startswith("application/problem+json")

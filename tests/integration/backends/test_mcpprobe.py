@@ -226,7 +226,7 @@ def test_an_instance_is_waited_for_until_it_is_ready() -> None:
         tools = server.wait_ready(on_line=lines.append)
 
     assert [tool.name for tool in tools] == ["echo", "tell"]
-    assert lines[-1] == "health: it speaks MCP and offers 2 tools"
+    assert lines[-1] == "health: it speaks MCP; tools that it offers: 2"
     assert any("503" in line for line in lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -185,3 +186,36 @@ def test_a_crash_is_told_although_the_agent_printed_nul(world: World) -> None:
     assert reconcile.reconcile_host().crashed == 1
 
     assert AgentDeployment.objects.get().last_logs == "a\N{SYMBOL FOR NULL}b"
+
+
+def test_an_agent_whose_environment_the_runtime_cannot_open_is_started_again(
+    world: World,
+) -> None:
+    made = upload(env={"KEY": "kept"})
+    world.work()
+    world.runtime.lock_out(str(made.agent.pk))
+    assert version_at(agent_of(made).url) is None
+
+    assert reconcile.reconcile_host().restored == 1
+
+    assert version_at(agent_of(made).url) == "1.0.0"
+    assert world.runtime.specs[-1].env == {"KEY": "kept"}
+    assert reconcile.reconcile_host().restored == 0
+
+
+def test_one_whose_secrets_no_key_reads_is_told_once_and_never_started_without(
+    world: World, settings: Any
+) -> None:
+    made = upload(env={"KEY": "kept"})
+    world.work()
+    world.runtime.lock_out(str(made.agent.pk))
+    settings.BUILDQUEUE = {**settings.BUILDQUEUE, "SECRET_KEYS": ("another" * 8,)}
+    started = len(world.runtime.specs)
+
+    crashed = [reconcile.reconcile_host().crashed for _ in range(2)]
+
+    assert crashed == [1, 0]
+    assert len(world.runtime.specs) == started
+    deployment = AgentDeployment.objects.get()
+    assert deployment.status == "crashed"
+    assert "SECRET_KEYS" in (deployment.crash_reason or "")

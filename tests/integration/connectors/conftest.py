@@ -50,7 +50,7 @@ def world(fakes: World, monkeypatch: pytest.MonkeyPatch) -> World:
         found = {one.instance_id: one for one in seen.instances} if seen else {}
         return ask_instance(found[instance_id])
 
-    def ask_instance(instance: InstanceStatus) -> tuple[Tool, ...]:
+    def ask_instance(instance: InstanceStatus, **options: Any) -> tuple[Tool, ...]:
         if instance.state == "exited":
             raise Rejected("start_failed", "it exited with code 3", exit_code=3)
         program = program_of(fakes, instance.instance_id)

@@ -157,6 +157,33 @@ def test_an_environment_is_opened_by_an_older_key_and_sealed_by_the_newest() -> 
     assert not Sealer(new).can_open(sealed)
 
 
+def test_a_daemon_with_a_new_key_seals_anew_what_it_finds(host: Host) -> None:
+    host.deploy(host.agent, "first", SECRET=SECRET)
+    address, old = host.address(host.agent), host.key
+    host.kill_daemon()
+    newest = Fernet.generate_key().decode()
+    host.key = f"{newest},{old}"
+    host.serve()
+    host.runtime.shut_down(keep_instances=False)
+    wait_until(lambda: not host.daemons[-1].alive())
+
+    host.key = newest  # the old one is dropped
+    host.serve()
+
+    wait_until(lambda: ask(address).status == 200)
+    assert ask(address, "/env").json["SECRET"] == SECRET  # type: ignore[index]
+
+
+def test_what_nobody_opens_is_left_as_it_is() -> None:
+    old, new = (Fernet.generate_key().decode() for _ in range(2))
+    sealed = Sealer(old).seal({"A": "b"})
+
+    assert Sealer(new).renewed(sealed) == sealed
+    assert Sealer(old).renewed(sealed) == sealed
+    assert Sealer(new).renewed("") == ""
+    assert Sealer(new).open(Sealer(f"{new},{old}").renewed(sealed)) == {"A": "b"}
+
+
 def test_the_keys_are_taken_out_of_the_environment() -> None:
     environ = {KEY_VARIABLE: KEY, "PATH": "/bin"}
 

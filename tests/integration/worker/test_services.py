@@ -35,6 +35,44 @@ Nursery().start_services(["services.broken", f"services.{sys.argv[1]}"])
 """
 
 
+FAILS = """
+import os, sys, django
+django.setup()
+from buildqueue.worker.nursery import Nursery
+nursery = Nursery()
+nursery.start_services(["services.fails"])
+while "services.fails" not in "".join(open(sys.argv[1])):
+    nursery.reap()
+"""
+
+
+def test_a_service_that_fails_is_told_with_its_last_words(tmp_path: Path) -> None:
+    (tmp_path / "services.py").write_text(
+        "import sys\n"
+        "def fails():\n"
+        "    return [sys.executable, '-I', '-c', 'import not_installed']\n"
+    )
+    told = tmp_path / "told"
+    repository = Path(__file__).parents[3]
+
+    with told.open("w") as log:
+        subprocess.run(
+            [sys.executable, "-c", FAILS, str(told)],
+            env={
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": f"{repository}:{tmp_path}",
+                "DATABASE_URL": "postgresql:///not-opened",
+                "DJANGO_SETTINGS_MODULE": "tests.settings",
+            },
+            stderr=log,
+            check=True,
+            timeout=120,
+        )
+
+    assert "ended with 1" in told.read_text()
+    assert "No module named 'not_installed'" in told.read_text()
+
+
 @pytest.mark.parametrize(
     ("name", "key"), [("plain", None), ("with_secret", "for the service")]
 )
