@@ -105,10 +105,10 @@ class Migration(migrations.Migration):
                 ('secret_name', models.CharField(blank=True, help_text="The owner's secret that holds the token of the repository.", max_length=128, null=True)),
                 ('mode', models.CharField(choices=[('update', 'update at once'), ('propose', 'propose an update')], db_default='propose', max_length=10)),
                 ('bump', models.CharField(choices=[('patch', 'patch'), ('minor', 'minor'), ('major', 'major')], db_default='patch', max_length=10)),
-                ('interval_minutes', models.PositiveIntegerField(db_default=10)),
+                ('interval_minutes', models.IntegerField(db_default=10)),
                 ('status', models.CharField(choices=[('active', 'active'), ('paused', 'paused')], db_default='active', max_length=10)),
                 ('pause_reason', models.TextField(blank=True, null=True)),
-                ('failures', models.PositiveIntegerField(db_default=0, help_text='In a row; the fifth pauses it.')),
+                ('failures', models.IntegerField(db_default=0, help_text='In a row; the fifth pauses it.')),
                 ('last_error', models.TextField(blank=True, null=True)),
                 ('last_commit', models.CharField(blank=True, max_length=64, null=True)),
                 ('checked_at', models.DateTimeField(blank=True, null=True)),
@@ -369,10 +369,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='agentgrant',
-            constraint=models.CheckConstraint(condition=models.Q(('grant_type__in', ['user', 'public'])), name='chk_agent_grants_type'),
-        ),
-        migrations.AddConstraint(
-            model_name='agentgrant',
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('can_manage', False), ('grant_type', 'public'), ('grantee_id', '*')), models.Q(('grant_type', 'user'), models.Q(('grantee_id__in', ['', '*']), _negated=True)), _connector='OR'), name='chk_agent_grants_public'),
         ),
         migrations.AddConstraint(
@@ -402,6 +398,10 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='sourcewatch',
             constraint=models.CheckConstraint(condition=models.Q(('interval_minutes__range', (1, 10080))), name='chk_source_watches_interval'),
+        ),
+        migrations.AddConstraint(
+            model_name='sourcewatch',
+            constraint=models.CheckConstraint(condition=models.Q(('failures__gte', 0)), name='chk_source_watches_failures'),
         ),
         migrations.AddIndex(
             model_name='proposal',

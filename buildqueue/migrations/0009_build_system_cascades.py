@@ -1,4 +1,8 @@
-"""Lets the rows of the build system go away with what they belong to, in the database."""
+"""Puts into the database what the build system needs of it: cascades, and an order.
+
+Jobs of one target run one after the other by their serial key; a job that another system
+has inserted for a target gets that key, too.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +41,40 @@ def stamped(table: str) -> migrations.RunSQL:
     )
 
 
+KINDS = (
+    *("upload", "Upload", "update", "Update", "rollback", "Rollback"),
+    *("clone", "Clone", "github_clone", "GithubClone"),
+    *("standalone_build", "StandaloneBuild", "mcp_server_upload", "McpServerUpload"),
+)
+ORDERED = f"""
+CREATE FUNCTION buildqueue_order_by_target() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.serial_key := CASE
+        WHEN NEW.agent_id IS NOT NULL THEN 'agent:' || NEW.agent_id
+        ELSE 'connector:' || NEW.connector_id
+    END;
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER buildqueue_job_has_order
+BEFORE INSERT ON buildqueue_buildjob
+FOR EACH ROW
+WHEN (
+    NEW.serial_key IS NULL
+    AND (NEW.agent_id IS NOT NULL OR NEW.connector_id IS NOT NULL)
+    AND NEW.payload->>'kind' IN {KINDS}
+)
+EXECUTE FUNCTION buildqueue_order_by_target();
+"""
+UNORDERED = """
+DROP TRIGGER buildqueue_job_has_order ON buildqueue_buildjob;
+DROP FUNCTION buildqueue_order_by_target();
+"""
+
+
 class Migration(migrations.Migration):
-    """Adds cascades and time stamps."""
+    """Adds cascades, time stamps and an order."""
 
     dependencies = [("buildqueue", "0008_build_system")]
 
@@ -46,4 +82,5 @@ class Migration(migrations.Migration):
         *(foreign_key(*each, "CASCADE") for each in CASCADES),
         *(foreign_key(*each, "SET NULL") for each in SET_NULLS),
         *map(stamped, STAMPED),
+        migrations.RunSQL(ORDERED, UNORDERED),
     ]

@@ -272,10 +272,6 @@ class AgentGrant(models.Model):
             models.UniqueConstraint(
                 name="agent_grants_uniq", fields=["agent", "grant_type", "grantee_id"]
             ),
-            models.CheckConstraint(
-                name="chk_agent_grants_type",
-                condition=Q(grant_type__in=GrantType.values),
-            ),
             # What everybody has is a look, never a change.
             models.CheckConstraint(
                 name="chk_agent_grants_public",

@@ -42,12 +42,12 @@ class SourceWatch(models.Model):
         choices=[(each, each) for each in ("patch", "minor", "major")],
         db_default="patch",
     )
-    interval_minutes = models.PositiveIntegerField(db_default=10)
+    interval_minutes = models.IntegerField(db_default=10)
     status = models.CharField(
         max_length=10, choices=WatchStatus.choices, db_default=WatchStatus.ACTIVE.value
     )
     pause_reason = models.TextField(null=True, blank=True)
-    failures = models.PositiveIntegerField(
+    failures = models.IntegerField(
         db_default=0, help_text=_("In a row; the fifth pauses it.")
     )
     last_error = models.TextField(null=True, blank=True)
@@ -79,6 +79,9 @@ class SourceWatch(models.Model):
             models.CheckConstraint(
                 name="chk_source_watches_interval",
                 condition=Q(interval_minutes__range=(1, 10_080)),
+            ),
+            models.CheckConstraint(
+                name="chk_source_watches_failures", condition=Q(failures__gte=0)
             ),
         ]
         indexes = [

@@ -51,6 +51,7 @@ def finish(job: BuildJob) -> None:
     if agent is None:
         return  # a raw DELETE took the job along, or is about to
     build = lock_build(job, agent)
+    _forget_clear_text(job, build)
     if job.status != JobStatus.DONE:
         _fail(job, agent, build)
     elif job.kind in STANDALONE:
@@ -156,6 +157,21 @@ def _fail(job: BuildJob, agent: Agent, build: AgentBuild | None) -> None:
     if agent.status == AgentStatus.DEPLOYING:
         settle(agent)
         _restore_prior(job, agent)
+
+
+def _forget_clear_text(job: BuildJob, build: AgentBuild | None) -> None:
+    """Take the environment out of a payload of another system's: the build has it.
+
+    There it rests as the owner's secret, for a retry, too.
+    """
+    payload = job.payload if isinstance(job.payload, dict) else {}
+    given = payload.get("env")
+    if build is None or not isinstance(given, dict) or not given:
+        return
+    if given.keys() <= build.secrets_env.keys():
+        kept = {name: value for name, value in payload.items() if name != "env"}
+        jobs = BuildJob.objects.using(database.alias())
+        jobs.filter(pk=job.pk).update(payload=kept)
 
 
 def _said(job: BuildJob) -> str:

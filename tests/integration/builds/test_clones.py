@@ -14,6 +14,7 @@ from buildqueue.builds import running, secrets
 from buildqueue.builds.submission import GitRequest, Submission, submit_clone
 from buildqueue.exceptions import Refused
 from buildqueue.models import Agent, AgentBuild, AgentVersion, BuildJob
+from buildqueue.queue import verbs
 from tests.support.gitserver import GitServer, git_server
 from tests.support.zips import zipped
 
@@ -259,10 +260,55 @@ def test_a_legacy_clone_runs(world: World, tmp_path: Path) -> None:
     assert version_at(fresh(agent).url) == "1.2.0"
     assert world.runtime.specs[-1].env == {"PLAIN": "of another system"}
     assert build.source_key  # another host could build it now
+    assert "of another system" not in json.dumps(job.payload)
     running.restart_agent(fresh(agent), actor=ANNA)
     world.work()
     assert world.runtime.specs[-1].env == {"PLAIN": "of another system"}
     assert "of another" not in str(fresh(agent).secrets_env)
+
+
+def test_legacy_jobs_of_one_agent_run_one_after_the_other(
+    world: World, tmp_path: Path
+) -> None:
+    archive = tmp_path / "source.tar.gz"
+    archive.write_bytes(zipped({"main.py": "# legacy\n"}).getvalue())
+    agent = Agent.objects.create(owner_id="1", name="echo", status="deploying")
+    common = {"kind": "Clone", "tar_gz_path": str(archive)}
+    first, _ = _legacy({**common, "image_tag": "nasiko/echo:1.2.0"}, agent)
+    second, _ = _legacy({**common, "image_tag": "nasiko/echo:1.3.0"}, agent)
+    claimed: list[BuildJob | None] = []
+
+    world.interfere("build", lambda: claimed.append(world.run_next()))
+    world.work()
+
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert claimed == [None]
+    assert first.serial_key == second.serial_key == f"agent:{agent.pk}"
+    assert (first.status, second.status) == ("done", "done")
+    assert version_at(fresh(agent).url) == "1.3.0"
+
+
+def test_a_retry_of_a_legacy_build_has_its_environment(
+    world: World, tmp_path: Path
+) -> None:
+    archive = tmp_path / "source.tar.gz"
+    archive.write_bytes(zipped({"main.py": "UNHEALTHY\n"}).getvalue())
+    agent = Agent.objects.create(owner_id="1", name="echo", status="deploying")
+    payload = {
+        "kind": "Clone",
+        "tar_gz_path": str(archive),
+        "image_tag": "nasiko/echo:1.2.0",
+    }
+    job, _ = _legacy(payload, agent)
+    world.work()
+    job.refresh_from_db()
+    assert (job.status, job.payload.get("env")) == ("failed", None)
+
+    verbs.retry(job.pk, actor=ANNA)
+    world.work()
+
+    assert world.runtime.specs[-1].env == {"PLAIN": "of another system"}
 
 
 def test_a_refused_legacy_clone_restores_what_the_agent_was(world: World) -> None:

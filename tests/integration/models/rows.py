@@ -321,10 +321,10 @@ ILLEGAL: list[Illegal] = [
     Illegal("chk_agents_replicas", "agent", {"replicas": 0}),
     Illegal("chk_agents_replicas", "agent", {"replicas": 17}),
     Illegal("agent_grants_uniq", "agentgrant", {}, after=({},)),
-    Illegal("chk_agent_grants_type", "agentgrant", {"grant_type": "made_up"}),
     *(
         Illegal("chk_agent_grants_public", "agentgrant", changes)
         for changes in (
+            {"grant_type": "made_up"},
             {"grantee_id": "*"},
             {"grantee_id": ""},
             {"grant_type": "public"},
@@ -346,6 +346,7 @@ ILLEGAL: list[Illegal] = [
     _statuses("chk_source_watches_bump", "sourcewatch", "bump"),
     Illegal("chk_source_watches_interval", "sourcewatch", {"interval_minutes": 0}),
     Illegal("chk_source_watches_interval", "sourcewatch", {"interval_minutes": 10_081}),
+    Illegal("chk_source_watches_failures", "sourcewatch", {"failures": -1}),
     Illegal("proposals_one_per_commit", "proposal", {"id": B}, after=({},)),
     Illegal(
         "chk_proposals_status", "proposal", {"status": "made_up", "decided_at": ALWAYS}

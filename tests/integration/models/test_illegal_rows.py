@@ -35,7 +35,6 @@ STATUS_CHECKS: dict[str, type[models.TextChoices]] = {
     "chk_source_watches_status": states.WatchStatus,
     "chk_source_watches_mode": states.WatchMode,
     "chk_proposals_status": states.ProposalStatus,
-    "chk_agent_grants_type": states.GrantType,
 }
 
 
