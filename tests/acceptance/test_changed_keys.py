@@ -13,7 +13,6 @@ import psutil
 import pytest
 
 from buildqueue.builds import secrets
-from buildqueue.exceptions import BackendError
 from buildqueue.models import Agent, AgentBuild, AgentDeployment
 from buildqueue.states import BuildStatus
 from tests.support import blabbing
@@ -83,9 +82,7 @@ def test_what_no_key_reads_fails_closed_and_nothing_is_started(waiting: Scene) -
             assert not waiting.here.bundles_of(agent)
 
 
-def test_an_agent_outlives_a_rotation_and_is_never_run_without_its_secrets(
-    waiting: Scene,
-) -> None:
+def test_an_agent_outlives_a_rotation(waiting: Scene) -> None:
     env = waiting.env(*OF_AGENT).items()
     with keys(OLD):
         worker = waiting.worker()
@@ -96,17 +93,25 @@ def test_an_agent_outlives_a_rotation_and_is_never_run_without_its_secrets(
         worker = waiting.worker()
         wait_until(lambda: _says(waiting).items() >= env, message=worker.output)
         _end(waiting, worker)
-    with keys(NEW):
+    with keys(NEW):  # the runtime has sealed anew with it what it had found
         worker = waiting.worker()
-        agent = waiting.agent("echo")
-        wait_until(lambda: _state(waiting) == "environment_unreadable")
-        assert not waiting.here.processes_of(agent.pk), worker.output()
-        assert _says(waiting) == {}
+        wait_until(lambda: _says(waiting).items() >= env, message=worker.output)
 
-        told = waiting.anna.ask("POST", f"/api/agents/{agent.pk}/restart")
 
-        waiting.ended(waiting.queued(told))
-        assert waiting.says("echo").items() >= env
+def test_what_a_runtime_cannot_open_is_not_run_without_and_brought_back_with_it(
+    waiting: Scene,
+) -> None:
+    env = waiting.env(*OF_AGENT).items()
+    with keys(OLD):
+        worker = waiting.worker()
+        waiting.ended(waiting.upload("echo", blabbing.agent_zip()))
+        _end(waiting, worker)
+    with keys(NEW, OLD):
+        assert secrets.rotate().rotated
+    with keys(NEW):  # the runtime was never started with both
+        worker = waiting.worker()
+        said = wait_until(lambda: _says(waiting), message=worker.output)
+        assert said.items() >= env
 
 
 def _end(scene: Scene, worker: RunningWorker) -> None:
@@ -123,11 +128,3 @@ def _says(scene: Scene) -> dict[str, str]:
         return scene.says("echo")
     except OSError:  # nobody answers, or the address says that nothing runs
         return {}
-
-
-def _state(scene: Scene) -> str | None:
-    try:
-        seen = scene.here.runtime.status(str(scene.agent("echo").pk))
-    except BackendError:  # it is just starting
-        return None
-    return seen.instances[0].state if seen and seen.instances else None
