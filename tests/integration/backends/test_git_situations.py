@@ -405,10 +405,10 @@ def living(*words: str) -> list[str]:
     for process in psutil.process_iter():
         try:
             told = " ".join([*process.cmdline(), *process.environ().values()])
+            if any(word in told for word in words) and process.status() != "zombie":
+                found.append(told)
         except psutil.Error:
-            continue
-        if any(word in told for word in words) and process.status() != "zombie":
-            found.append(told)
+            continue  # it has ended meanwhile
     return found
 
 
