@@ -157,6 +157,7 @@ class _Writer:
         self._destination = destination
         self._open: int | None = None
         self._path = ""
+        self._small = b""  # what came of it, if it may be a pointer of Git LFS
         self.pointers: list[str] = []
         destination.mkdir(mode=0o755)
         for folder in sorted({posixpath.dirname(file.path) for file in files} - {""}):
@@ -167,8 +168,8 @@ class _Writer:
         if item.path != self._path:
             self.close()
             self._begin(item)
-            if item.size <= _LFS_BYTES and piece.startswith(_LFS):
-                self.pointers.append(item.path)
+        if item.size <= _LFS_BYTES:
+            self._small += piece
         assert self._open is not None
         view = memoryview(piece)
         while view:
@@ -179,7 +180,7 @@ class _Writer:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         mode = 0o755 if item.mode == PROGRAM else 0o644
         self._open = os.open(self._destination / item.path, flags, mode)
-        self._path = item.path
+        self._path, self._small = item.path, b""
         os.fchmod(self._open, mode)
 
     def close(self) -> None:
@@ -187,6 +188,8 @@ class _Writer:
         if self._open is not None:
             os.close(self._open)
             self._open = None
+            if self._small.startswith(_LFS):
+                self.pointers.append(self._path)
 
 
 def _tell_notes(git: Git, items: Sequence[Item], pointers: Sequence[str]) -> None:

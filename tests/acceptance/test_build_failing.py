@@ -258,8 +258,8 @@ def _assert_job_and_build(made: Submission, expected: Expected) -> None:
     assert (job.result, job.lease_id) == (None, None)
     assert job.completed_at is not None
     assert (build.status, build.phase) == ("failed", expected.phase)
-    assert build.error_code == job_code
-    assert build.hint == failures.hint_of(job_code)
+    assert build.error_code == expected.code
+    assert build.hint == failures.hint_of(expected.code)
     assert build.hint
     assert build.exit_code == expected.exit_code
     assert expected.said in (build.error_msg or "")
