@@ -7,9 +7,12 @@ the form and nowhere else: not in a message, not in the session, not in the data
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
+from django import forms
 from django.contrib import admin
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -23,11 +26,29 @@ from .acts import ActingAdmin
 from .domainacts import TOKEN_ACTS
 
 
+if TYPE_CHECKING:
+    _ModelForm = forms.ModelForm[ApiToken]
+else:
+    _ModelForm = forms.ModelForm  # generic for the type checker alone
+
+
+class TokenForm(_ModelForm):
+    """Asks for what a new token needs."""
+
+    def clean_expires_at(self) -> datetime | None:
+        """Refuse a moment at which the token would be dead from birth."""
+        moment: datetime | None = self.cleaned_data["expires_at"]
+        if moment is not None and moment <= clock.now():
+            raise ValidationError(_("Choose a moment that is still to come."))
+        return moment
+
+
 @admin.register(ApiToken)
 class ApiTokenAdmin(ActingAdmin):
     """Tokens, newest first."""
 
     acts = TOKEN_ACTS
+    form = TokenForm
     change_form_template = "admin/buildqueue/related_change_form.html"
     list_display = ("name", "prefix", "user", "state", "created_at", "last_used")
     list_select_related = ("user",)

@@ -55,8 +55,12 @@ def read(
         return _checked(kind, _named(json_object(request).items(), known), strict=True)
     if request.content_type in (FORM, MULTIPART):
         receive(request)
-        # A field that was left empty says nothing.
-        given = [(field, value) for field, value in parts(request) if value != ""]
+        # A field that was left empty says nothing, but has to be one.
+        given = [
+            (field, value)
+            for field, value in parts(request)
+            if _is_field(field, known) and value != ""
+        ]
         return _checked(kind, _named(given, known), strict=False)
     if request.headers.get("Content-Length", "0") in ("", "0"):
         return _checked(kind, {}, strict=True)
@@ -90,6 +94,16 @@ def meant(field: str, known: Mapping[str, str]) -> str:
     raise refused(
         "unknown_field", f"{name!r} is not a field here; {advice}", {name: advice}
     )
+
+
+def _is_field(field: str, known: Mapping[str, str]) -> bool:
+    """Refuse what is none; JSON that is called a form would be one field of that name."""
+    if field.lstrip().startswith("{"):
+        raise refused(
+            "unsupported_media_type",
+            f"the body is JSON, and not called so: send it with Content-Type: {JSON}",
+        )
+    return bool(meant(field, known))
 
 
 def json_object(request: HttpRequest) -> dict[str, Any]:

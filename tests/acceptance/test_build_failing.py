@@ -259,7 +259,7 @@ def _assert_job_and_build(made: Submission, expected: Expected) -> None:
     assert job.completed_at is not None
     assert (build.status, build.phase) == ("failed", expected.phase)
     assert build.error_code == expected.code
-    assert build.hint == failures.hint_of(expected.code)
+    assert build.hint == failures.last_hint_of(expected.code)
     assert build.hint
     assert build.exit_code == expected.exit_code
     assert expected.said in (build.error_msg or "")

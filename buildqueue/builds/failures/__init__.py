@@ -22,11 +22,13 @@ from ...queue import logs
 from . import building, engine, git, requests, running, sources
 from .failure import Failure
 
-__all__ = ["FAILURES", "PARTS", "Failure", "hint_of", "reason_of"]
+__all__ = ["FAILURES", "PARTS", "Failure", "hint_of", "last_hint_of", "reason_of"]
 
 MOST_LINES: Final = 20
 MOST_CHARACTERS: Final = 4_000
 LONGEST_LINE: Final = 500
+AGAIN: Final = "It is tried again."  # begins the hints of what may pass
+IF_IT_STAYS: Final = "If it stays:"
 SHORTEST_TOLD: Final = 8  # a shorter line may stand in the words by chance
 
 # Title -> its failures, in the order of the reference.
@@ -49,15 +51,27 @@ def hint_of(code: str) -> str | None:
     return known.hint if known else None
 
 
+def last_hint_of(code: str) -> str | None:
+    """Return the same of a build that has ended: nothing is tried again by itself."""
+    hint = hint_of(code)
+    if hint is None or not hint.startswith(AGAIN):
+        return hint
+    rest = hint.removeprefix(AGAIN).strip().removeprefix(IF_IT_STAYS).strip()
+    return f"{rest[:1].upper()}{rest[1:]} Then retry the job.".strip()
+
+
 def reason_of(lines: Sequence[str], error: object) -> str:
     """Return why a build failed: the error's words, and the last lines not in them.
 
     Made of what is masked already, and short enough for a row: 20 lines and 4 000
-    characters at most, without what only a terminal understands.
+    characters at most, without what only a terminal understands. An error of several
+    lines has told them.
     """
     words = logs.plain(str(error)).strip().split("\n")[:MOST_LINES]
     said = "\n".join(words)[:MOST_CHARACTERS]
     told, room = [said] if said else [], MOST_CHARACTERS - len(said)
+    if len(words) > 1:
+        return "\n".join(told)  # it tells its last lines by itself
     last: list[str] = []
     for line in islice(_newest(lines, said), MOST_LINES - said.count("\n") - 1):
         room -= len(line) + 1

@@ -55,7 +55,7 @@ HOST: Final[Rows] = {
     ),
     "bundle_busy": (
         "another build of the same version is under way on this host",
-        "It is tried again by itself, once the other has ended.",
+        "It is tried again. If it stays: wait until the other has ended.",
     ),
     "artifact_missing": (
         "what was built is not on this host any more",

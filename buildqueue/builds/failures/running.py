@@ -73,7 +73,7 @@ ASKED: Final[Rows] = {
 HOST: Final[Rows] = {
     "address_taken": (
         "another program of the host listens on the port that is the target's for life",
-        "End that program; the job is tried again.",
+        "It is tried again. If it stays: end that program.",
     ),
     "no_address": (
         "the runtime gave the target no address",
@@ -97,7 +97,7 @@ HOST: Final[Rows] = {
     ),
     "runtime_unreachable": (
         "the host's local runtime does not answer",
-        "It is tried again, and started by a worker within seconds.",
+        "It is tried again. If it stays: look into the worker's log why the runtime does not start.",
     ),
     "runtime_not_started": (
         "the host's local runtime could not be started",

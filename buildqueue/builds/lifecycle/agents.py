@@ -149,7 +149,7 @@ def _fail(job: BuildJob, agent: Agent, build: AgentBuild | None) -> None:
             BuildStatus.FAILED,
             error_code=code,
             error_msg=failures.reason_of((build.logs or "").splitlines(), _said(job)),
-            hint=failures.hint_of(code),
+            hint=failures.last_hint_of(code),
             completed_at=Now(),
         )
         versions.release(build)

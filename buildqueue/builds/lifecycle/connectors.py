@@ -123,7 +123,7 @@ def _fail(
             status=ConnectorBuildStatus.FAILED,
             error_code=code,
             error_msg=job.error_msg or job.status,
-            hint=failures.hint_of(code),
+            hint=failures.last_hint_of(code),
             completed_at=Now(),
         )
         _end_begun(connector, build)

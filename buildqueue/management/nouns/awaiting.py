@@ -54,7 +54,7 @@ def _end_of(job_id: UUID) -> dict[str, Any]:
     job = BuildJob.objects.filter(pk=job_id).first()
     if job is None:
         raise NotFound(f"job {job_id} is no longer kept: look at the builds")
-    code, hint = job.error_code, failures.hint_of(job.error_code or "")
+    code, hint = job.error_code, failures.last_hint_of(job.error_code or "")
     end = {
         "job_id": job.pk,
         "status": job.status,

@@ -98,3 +98,13 @@ def test_a_token_cannot_be_edited(root: Client) -> None:
     token, _ = tokens.make(make_user("ada"), "ci")
 
     assert root.post(page_of(token), {"name": "other"}).status_code == 403
+
+
+def test_a_token_that_would_be_dead_from_birth_is_not_made(login: Login) -> None:
+    client = login("view_apitoken", "add_apitoken")
+    past = {"expires_at_0": "2020-01-01", "expires_at_1": "00:00:00"}
+
+    page = html_of(client.post(f"{TOKENS}add/", {"name": "ci", **past}))
+
+    assert "still to come" in page
+    assert not ApiToken.objects.exists()

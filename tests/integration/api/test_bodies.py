@@ -16,6 +16,7 @@ from .test_access import ADDRESSES
 
 pytestmark = pytest.mark.django_db
 JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
 CHANGING = [(m, t) for m, t in ADDRESSES if m in ("post", "put", "patch")]
 AGENT_LESS = [
     ("post", "/api/agents/clone"),
@@ -41,6 +42,7 @@ HOSTILE: dict[str, tuple[str | bytes, str, set[int]]] = {
     "unknown": ('{"no_such_field": 1}', JSON, {422}),
     "an odd name": ('{"\\ud800\\u0000": 1}', JSON, {422}),
     "another type": ("<a/>", "application/xml", {415}),
+    "called a form": ('{"version": "9.9.9"}', FORM, {415, 422}),
 }
 
 

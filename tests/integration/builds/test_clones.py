@@ -19,7 +19,7 @@ from tests.support.gitserver import GitServer, git_server
 from tests.support.zips import zipped
 
 from .acting import fresh, rollback, standalone, update, versions_of
-from .conftest import ANNA, World, agent_of, build_of, job_of, version_at
+from .conftest import ANNA, World, agent_of, build_of, job_of, upload, version_at
 
 TOKEN = "github_pat_a1B2c3D4e5F6"
 
@@ -180,6 +180,21 @@ def test_an_update_without_a_source_takes_the_repository_of_now(
     assert job_of(updated).status == "done", job_of(updated).error_msg
     assert build_of(updated).commit_hash == commit
     assert version_at(agent_of(cloned).url) == "1.0.1"
+
+
+def test_a_repository_that_failed_is_not_where_an_agent_comes_from(
+    world: World, server: GitServer
+) -> None:
+    made = upload()
+    world.work()
+    git = GitRequest(url=server.url("team/missing"))
+    update(fresh(made.agent), source=None, git=git)
+    world.work()
+
+    with pytest.raises(Refused) as refused:
+        update(fresh(made.agent), source=None)
+
+    assert refused.value.code == "source_required"
 
 
 def test_a_standalone_build_of_a_repository_waits(

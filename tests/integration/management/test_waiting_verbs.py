@@ -62,7 +62,7 @@ def test_a_bad_build_ends_with_its_reason_code_and_hint(
     assert error.returncode == 1
     assert "working on upload" in printed
     assert f"is failed at {build.phase}: {code}: {build.error_msg}" in str(error)
-    assert f"hint: {failures.hint_of(code)}" in str(error)
+    assert f"hint: {failures.last_hint_of(code)}" in str(error)
 
 
 def test_a_program_gets_the_reason_of_a_bad_build_as_data(
@@ -77,7 +77,7 @@ def test_a_program_gets_the_reason_of_a_bad_build_as_data(
     build = AgentBuild.objects.get()
     assert (error.returncode, told["status"]) == (1, "failed")
     assert (end["error_code"], end["phase"]) == (build.error_code, build.phase)
-    assert end["hint"] == failures.hint_of(build.error_code or "")
+    assert end["hint"] == failures.last_hint_of(build.error_code or "")
 
 
 def test_a_cancelled_job_did_not_go_well(

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from buildqueue.builds.failures import MOST_CHARACTERS, MOST_LINES, reason_of
+from buildqueue.builds.failures import (
+    FAILURES,
+    MOST_CHARACTERS,
+    MOST_LINES,
+    last_hint_of,
+    reason_of,
+)
 from buildqueue.exceptions import Rejected
 
 
@@ -34,12 +40,12 @@ def test_what_only_a_terminal_understands_is_left_out() -> None:
 
 
 def test_the_last_lines_are_kept_when_they_are_many() -> None:
-    told = reason_of([f"line {n}" for n in range(1000)], "failed\nbadly").split("\n")
+    told = reason_of([f"line {n}" for n in range(1000)], "failed").split("\n")
 
     assert len(told) == MOST_LINES
-    assert told[:2] == ["failed", "badly"]
+    assert told[0] == "failed"
     assert told[-1] == "line 999"
-    assert told[2] == f"line {1000 - MOST_LINES + 2}"
+    assert told[1] == f"line {1000 - MOST_LINES + 1}"
 
 
 @pytest.mark.parametrize("said", ["failed", "x" * 3_990, "x" * 10_000, ""])
@@ -59,3 +65,13 @@ def test_many_lines_of_the_error_itself_are_cut_to_the_limit() -> None:
 
     assert len(told.split("\n")) <= MOST_LINES
     assert told.startswith("line 0\n")
+
+
+def test_the_hint_of_what_has_ended_promises_no_other_try() -> None:
+    for code, failure in FAILURES.items():
+        hint = last_hint_of(code) or ""
+        assert "tried again" not in hint.split(".")[0], code
+        if failure.hint.startswith("It is tried again."):
+            assert hint.endswith("Then retry the job."), code
+            assert hint[0].isupper()
+    assert last_hint_of("of a host's own") is None
