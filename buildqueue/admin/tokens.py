@@ -25,7 +25,6 @@ from . import display, moments
 from .acts import ActingAdmin
 from .domainacts import TOKEN_ACTS
 
-
 if TYPE_CHECKING:
     _ModelForm = forms.ModelForm[ApiToken]
 else:

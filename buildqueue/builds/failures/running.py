@@ -97,7 +97,7 @@ HOST: Final[Rows] = {
     ),
     "runtime_unreachable": (
         "the host's local runtime does not answer",
-        "It is tried again. If it stays: look into the worker's log why the runtime does not start.",
+        "It is tried again. If it stays: see in the worker's log why it does not start.",
     ),
     "runtime_not_started": (
         "the host's local runtime could not be started",
