@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import django
 from django.db import OperationalError
 
+from .. import paths
+from .alone import RunsAlready, alone
 from .ports import free_port
 
 if TYPE_CHECKING:
@@ -58,6 +60,10 @@ def run(port: int, *, upload: bool) -> None:
     """Start everything, show it, and stop it again."""
     keep_serving = not upload or (sys.stdin.isatty() and not os.environ.get("ONCE"))
     with ExitStack() as stack:
+        try:
+            stack.enter_context(alone(paths.data_dir()))
+        except RunsAlready as already:
+            raise DemoFailed(str(already)) from None
         stack.enter_context(database())
         from django.conf import settings
 
@@ -102,8 +108,6 @@ def database() -> Iterator[None]:
     """Have a database: DATABASE_URL, or the embedded one, stopped if we started it."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     from project import embedded_postgres
-
-    from .. import paths
 
     folder = paths.data_dir() / "postgres"
     own = not os.environ.get("DATABASE_URL")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from project.demo.alone import RunsAlready, alone
 from project.demo.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,3 +68,11 @@ def test_stopping_is_fine_with_nothing_and_with_something_left(
 
     assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr
     assert run(postgres, "status", "--data-dir", folder).returncode == 3
+
+
+def test_a_second_demo_in_one_folder_is_told_of_the_first(tmp_path: Path) -> None:
+    told = f"process {os.getpid()}"
+    with alone(tmp_path), pytest.raises(RunsAlready, match=told), alone(tmp_path):
+        pass
+    with alone(tmp_path):
+        pass  # the first is over
