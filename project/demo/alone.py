@@ -18,7 +18,7 @@ class RunsAlready(Exception):
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold the folder; RunsAlready when another process does. A killed one holds nothing."""
+    """Hold the folder; RunsAlready when another process does; a killed one does not."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "demo.lock").open("a+") as lock:
         try:
