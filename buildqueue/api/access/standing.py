@@ -60,7 +60,11 @@ def grants(caller: Caller) -> QuerySet[AgentGrant]:
 
 def forbidden(permission: str) -> Exception:
     """Return the refusal of what is seen and may not be done."""
-    return refused("forbidden", f"this needs the permission buildqueue.{permission}")
+    return refused(
+        "forbidden",
+        "you may see this and not do it: ask its owner, who may let you manage an agent, "
+        f"or for the permission buildqueue.{permission}",
+    )
 
 
 def _of_grant(grant: AgentGrant) -> Standing:
