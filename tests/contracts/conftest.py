@@ -17,7 +17,7 @@ SAMPLE = """
 import http.server, json, os
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        card = {"name": "sample", "version": VERSION, "replica": os.getpid()}
+        card = {"name": "sample", "version": VERSION, "replica": os.environ["PORT"]}
         body = json.dumps(card).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
