@@ -139,7 +139,8 @@ class Installation:
             argv,
             workload_id=self.builder_id,
             cwd=self.folder / "app",
-            env=self.index,
+            # Wide, so that no secret is broken in two by a line that pip wraps.
+            env={"COLUMNS": "10000", **self.index},
             readable=index_paths(self.index),
             # The first is HOME and TMPDIR.
             writable=[self.folder / name for name in ("scratch", "app", "venv")],
