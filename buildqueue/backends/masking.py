@@ -155,7 +155,8 @@ def _forms(value: str) -> Iterator[str]:
         whole = encode(raw).decode("ascii")
         yield from (whole, whole.rstrip("="))
         yield from _pieces(raw, encode)
-    if len(lines := value.splitlines()) > 1:
+    # A tab, too, comes apart: programs that print in columns make spaces of it.
+    if len(lines := value.replace("\t", "\n").splitlines()) > 1:
         stripped = (line.strip() for line in lines)
         yield from (line for line in stripped if len(line) >= SHORTEST_LINE)
 

@@ -175,3 +175,11 @@ def test_a_masker_shows_no_secret_when_it_is_printed() -> None:
     masker = Masker(["open-sesame"])
 
     assert "sesame" not in repr(masker) + repr(masker.stream())
+
+
+def test_a_secret_whose_tab_was_made_spaces_is_masked_part_by_part() -> None:
+    masker = Masker(["first-part\tsecond-part"])
+
+    told = masker.mask("it is first-part      second-part.")
+
+    assert told == "it is ***      ***."
